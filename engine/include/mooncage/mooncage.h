@@ -1,0 +1,308 @@
+/* mooncage.h: what a C host sees of Mooncage. Lua's binding is the first client of this contract.
+ *
+ * Every waiting operation is started by a call that returns at once: 0 when it was started, -1 with
+ * `*err` set when it was refused. A started operation completes exactly once, through its callback,
+ * from the loop and never from inside the call that started it. Callbacks may start further
+ * operations. One thread owns an engine and everything that hangs off it; there are no locks.
+ *
+ * The library never exits, prints, forks, or changes signals, cwd, locale, umask or rlimits.
+ * Nothing here is global: two engines in one process do not know of each other. */
+#ifndef MOONCAGE_H
+#define MOONCAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MCG_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define MCG_API __attribute__((visibility("default")))
+#else
+#define MCG_API
+#endif
+
+/* ---- errors ------------------------------------------------------------------------------- */
+
+/* Every code there is, with its name in Lua, JSON and messages. Codes are a contract. */
+#define MCG_CODES(X)                                                                               \
+  X(INVALID, "invalid")                                                                            \
+  X(UNSUPPORTED, "unsupported")                                                                    \
+  X(UNENFORCEABLE, "unenforceable")                                                                \
+  X(TOOL_NOT_ALLOWED, "tool_not_allowed")                                                          \
+  X(COMMAND_DENIED, "command_denied")                                                              \
+  X(NO_CANDIDATE, "no_candidate")                                                                  \
+  X(NOT_FOUND, "not_found")                                                                        \
+  X(CONFLICT, "conflict")                                                                          \
+  X(QUOTA, "quota")                                                                                \
+  X(TIMEOUT, "timeout")                                                                            \
+  X(CANCELED, "canceled")                                                                          \
+  X(UNAVAILABLE, "unavailable")                                                                    \
+  X(PROTOCOL, "protocol")                                                                          \
+  X(UNAUTHORIZED, "unauthorized")                                                                  \
+  X(SNAPSHOT_UNSUPPORTED, "snapshot_unsupported")                                                  \
+  X(SNAPSHOT_MISMATCH, "snapshot_mismatch")                                                        \
+  X(ARCHIVE_UNSAFE, "archive_unsafe")                                                              \
+  X(AUDIT_FAILED, "audit_failed")                                                                  \
+  X(NOMEM, "nomem")                                                                                \
+  X(INTERNAL, "internal")
+
+typedef enum mcg_code {
+#define MCG_CODE_ENUM(name, text) MCG_##name,
+  MCG_CODES(MCG_CODE_ENUM)
+#undef MCG_CODE_ENUM
+} mcg_code;
+
+typedef struct mcg_error mcg_error;
+struct mcg_error {
+  mcg_code code;       /* stable: switch on this, never on the message */
+  bool retryable;      /* the same call, repeated as is, may succeed */
+  const char *backend; /* static name; NULL when the engine itself failed */
+  char *message;       /* owned; one line, lower case, no full stop, never a secret */
+  char *fix;           /* owned; what to do about it; may be NULL */
+  mcg_error *cause;    /* owned; NULL at the root */
+};
+
+MCG_API const char *mcg_code_name(mcg_code code);
+MCG_API void mcg_error_free(mcg_error *error); /* and its causes; NULL is fine */
+
+/* ---- engine ------------------------------------------------------------------------------- */
+
+typedef struct mcg_engine mcg_engine;
+typedef struct mcg_session mcg_session;
+typedef struct mcg_exec mcg_exec;
+typedef struct mcg_backend mcg_backend; /* <mooncage/backend.h> */
+struct uv_loop_s;
+
+/* A started operation. Valid until its completion has run, and not a moment longer. */
+typedef struct mcg_op mcg_op;
+
+typedef enum mcg_log_level { MCG_LOG_DEBUG, MCG_LOG_INFO, MCG_LOG_WARNING, MCG_LOG_ERROR } mcg_log_level;
+
+typedef struct mcg_engine_options {
+  size_t size;            /* sizeof(mcg_engine_options) */
+  struct uv_loop_s *loop; /* borrowed, must outlive the engine; NULL: the engine has its own */
+  const char *init_path;  /* the mooncage-init executable; NULL: $MOONCAGE_INIT, else as installed */
+  unsigned max_waits;     /* operations under way at once; beyond: `quota`; 0: 16000 */
+  void (*on_log)(void *data, mcg_log_level level, const char *message); /* NULL: nothing is said */
+  void *data;             /* handed to on_log */
+} mcg_engine_options;
+
+/* Completion callbacks. `error` is NULL on success; else the receiver owns it (mcg_error_free). */
+typedef void (*mcg_done)(void *data, mcg_error *error);
+typedef void (*mcg_text_done)(void *data, const char *json, mcg_error *error);
+typedef void (*mcg_bytes_done)(void *data, const void *bytes, size_t len, mcg_error *error);
+
+/* `options` may be NULL. The backends built into the library are there from the start. */
+MCG_API int mcg_engine_new(const mcg_engine_options *options, mcg_engine **out, mcg_error **err);
+/* Adds a backend of the host's own; it must outlive the engine. An id that is taken: `conflict`. */
+MCG_API int mcg_engine_add_backend(mcg_engine *engine, const mcg_backend *backend, mcg_error **err);
+/* Cancels what runs, closes every session, then completes; after that only mcg_engine_free. */
+MCG_API int mcg_engine_close(mcg_engine *engine, mcg_done done, void *data, mcg_error **err);
+/* Only after the completion of mcg_engine_close (a host that must leave at once may skip both: the
+ * spawner process notices and cleans up within two seconds). NULL is fine. */
+MCG_API void mcg_engine_free(mcg_engine *engine);
+
+/* A foreign loop polls the descriptor for reading for at most the timeout (ms, -1: for ever), then
+ * turns. Ask for the timeout again after every call into the engine. */
+MCG_API int mcg_engine_fd(const mcg_engine *engine);
+MCG_API int mcg_engine_timeout(const mcg_engine *engine);
+MCG_API int mcg_engine_turn(mcg_engine *engine); /* > 0: more to do at once or later */
+MCG_API struct uv_loop_s *mcg_engine_loop(mcg_engine *engine);
+
+/* Ends an operation early. Its completion still comes exactly once, with `canceled` unless it had
+ * already finished. */
+MCG_API void mcg_op_cancel(mcg_op *op);
+
+/* Completes after `ms` milliseconds. `op` may be NULL here and everywhere. */
+MCG_API int mcg_sleep(mcg_engine *engine, int64_t ms, mcg_done done, void *data, mcg_op **op,
+                      mcg_error **err);
+
+/* ---- sessions ----------------------------------------------------------------------------- */
+
+/* `session` is NULL on error. The receiver owns one reference. */
+typedef void (*mcg_session_done)(void *data, mcg_session *session, mcg_error *error);
+
+/* Opens a sandbox. `config` is one JSON object with the keys of docs/config.md that hold data
+ * (functions stay with the host), for instance
+ *   {"backend":{"id":"jail","options":{"profile":"default"}},"limits":{"memory_mb":256}}
+ * Bytes that are not UTF-8 are written {"base64":"..."}. It is copied. Unknown keys, wrong types:
+ * `invalid`, refused at once. */
+MCG_API int mcg_session_open(mcg_engine *engine, const char *config, size_t len,
+                             mcg_session_done done, void *data, mcg_op **op, mcg_error **err);
+/* Takes up a session that a keeper holds, from the text of mcg_session_state. */
+MCG_API int mcg_session_resume(mcg_engine *engine, const char *state, size_t len,
+                               mcg_session_done done, void *data, mcg_op **op, mcg_error **err);
+/* Completes when no process of the sandbox lives; idempotent: every call gets a completion. A
+ * resumed session is let go of, its sandbox stays with the keeper; mcg_session_stop ends it there. */
+MCG_API int mcg_session_close(mcg_session *session, mcg_done done, void *data, mcg_error **err);
+/* Ends the sandbox itself, also through a keeper. */
+MCG_API int mcg_session_stop(mcg_session *session, mcg_done done, void *data, mcg_error **err);
+/* Serve this session to other engines of the same user on `path`, a unix socket (0700 directory,
+ * peer uid checked) until it is closed. */
+MCG_API int mcg_session_keep(mcg_session *session, const char *path, mcg_error **err);
+MCG_API mcg_session *mcg_session_ref(mcg_session *session);
+/* The last reference to a session that was not closed logs a leak and queues its end. */
+MCG_API void mcg_session_unref(mcg_session *session);
+
+/* Facts, as a JSON object: id, backend, name, labels, tenant, created_at, enforcement (mechanism ->
+ * what is in force), warnings, working_directory, state. The caller frees the text with free(). */
+MCG_API char *mcg_session_info(const mcg_session *session);
+/* What mcg_session_resume needs, as JSON without secrets; NULL and `unsupported` where the session
+ * has no keeper. Free with free(). */
+MCG_API char *mcg_session_state(const mcg_session *session, mcg_error **err);
+/* started_at, wall_clock_s, exec_count, exec_s, cpu_s, max_rss_mb ... as JSON. Free with free(). */
+MCG_API char *mcg_session_usage(const mcg_session *session);
+/* Live figures: memory_bytes, memory_peak_bytes, pids, cpu_s, oom_kills, disk_used_bytes ... */
+MCG_API int mcg_session_stats(mcg_session *session, mcg_text_done done, void *data, mcg_error **err);
+/* [{pid, ppid, uid, state, command, rss_bytes}] as seen from inside. */
+MCG_API int mcg_session_processes(mcg_session *session, mcg_text_done done, void *data,
+                                  mcg_error **err);
+
+/* ---- commands ----------------------------------------------------------------------------- */
+
+typedef enum mcg_stdin {
+  MCG_STDIN_EMPTY, /* end of file at once */
+  MCG_STDIN_DATA,  /* stdin_data, then end of file */
+  MCG_STDIN_PIPE   /* mcg_exec_write, until mcg_exec_close_stdin */
+} mcg_stdin;
+
+#define MCG_CAPTURE_DEFAULT ((size_t)1 << 20)
+#define MCG_CAPTURE_NONE SIZE_MAX
+
+typedef struct mcg_exec_spec {
+  size_t size;             /* sizeof(mcg_exec_spec) */
+  const char *const *argv; /* NULL-terminated; or */
+  const char *shell;       /* text for /bin/sh -c: exactly one of the two */
+  const char *cwd;         /* NULL: the session's; relative paths start there */
+  const char *const *env;  /* NULL-terminated "NAME=value", over the session's; may be NULL */
+  const char *user;        /* NULL: the session's */
+  int64_t timeout_ms;      /* 0: none. Then the whole tree of this command is killed */
+  size_t max_output;       /* bytes kept of each stream, head and tail; 0: 1 MiB; MCG_CAPTURE_NONE */
+  mcg_stdin stdin_mode;
+  const void *stdin_data; /* copied */
+  size_t stdin_len;
+  bool pty;               /* stdout carries the terminal, stderr is empty */
+  uint16_t cols, rows;    /* of the PTY; 0: 80 x 24 */
+  bool detach;            /* completes once started; the command lives on with the session */
+} mcg_exec_spec;
+
+/* Everything in it is borrowed and gone when on_done returns. */
+typedef struct mcg_result {
+  int exit_code;          /* -1 when a signal ended it; 127 with not_found */
+  const char *signal;     /* "SIGTERM", or NULL */
+  const char *stdout_data;
+  size_t stdout_len;      /* kept */
+  uint64_t stdout_bytes;  /* written by the command */
+  bool stdout_truncated;
+  const char *stderr_data;
+  size_t stderr_len;
+  uint64_t stderr_bytes;
+  bool stderr_truncated;
+  bool timed_out, oom_killed, not_found;
+  bool detached;          /* it was started with detach: exit_code is -1 and pid tells it */
+  int pid;                /* as seen from inside */
+  double duration_s, cpu_s, max_rss_mb;
+} mcg_result;
+
+typedef struct mcg_exec_events {
+  /* Once the program runs; `pid` as seen from inside. May be NULL. */
+  void (*on_started)(void *data, int pid);
+  /* Bytes of stream 1 or 2 in order, borrowed. False pauses that stream until mcg_exec_resume. */
+  bool (*on_output)(void *data, int stream, const void *bytes, size_t len);
+  /* Exactly once. Exactly one of result and error is set; the receiver owns the error. */
+  void (*on_done)(void *data, const mcg_result *result, mcg_error *error);
+} mcg_exec_events;
+
+/* NUL cannot be said in argv or env of C strings; '=' must be in env. A program that is missing or
+ * cannot run, a time-out, a signal are results. `out` may be NULL, is valid until on_done returns. */
+MCG_API int mcg_exec_start(mcg_session *session, const mcg_exec_spec *spec,
+                           const mcg_exec_events *events, void *data, mcg_exec **out,
+                           mcg_error **err);
+/* Copies; completes when the sandbox has taken the bytes (back-pressure). After the command closed
+ * its stdin: `unavailable`. */
+MCG_API int mcg_exec_write(mcg_exec *exec, const void *bytes, size_t len, mcg_done done, void *data,
+                           mcg_error **err);
+MCG_API void mcg_exec_close_stdin(mcg_exec *exec); /* after what was written */
+MCG_API void mcg_exec_resume(mcg_exec *exec, int stream);
+/* "SIGTERM", "TERM" or "15", to the command's process (its process group under a PTY). */
+MCG_API int mcg_exec_signal(mcg_exec *exec, const char *name, mcg_error **err);
+MCG_API int mcg_exec_resize(mcg_exec *exec, uint16_t cols, uint16_t rows, mcg_error **err);
+/* Kills the command's whole tree; on_done then gets `canceled`. */
+MCG_API void mcg_exec_cancel(mcg_exec *exec);
+
+/* ---- files, as seen from inside ----------------------------------------------------------- */
+
+typedef struct mcg_file_info {
+  const char *name;   /* bytes, no '/'; for stat: as asked */
+  const char *type;   /* "file", "directory", "symlink", "fifo", "socket", "char", "block" */
+  const char *target; /* of a symlink, else NULL */
+  uint64_t size;
+  uint32_t mode;      /* permission bits */
+  uint32_t uid, gid;
+  double mtime;       /* seconds since 1970 */
+} mcg_file_info;
+typedef void (*mcg_files_done)(void *data, const mcg_file_info *files, size_t count,
+                               mcg_error *error);
+
+/* Paths are relative to the working directory, or absolute; one that leaves the workspace by "..":
+ * `invalid`. A missing file: `not_found`. What is no regular file cannot be read: `invalid`. */
+MCG_API int mcg_file_read(mcg_session *session, const char *path, uint64_t max_bytes,
+                          mcg_bytes_done done, void *data, mcg_error **err);
+MCG_API int mcg_file_write(mcg_session *session, const char *path, const void *bytes, size_t len,
+                           uint32_t mode, mcg_done done, void *data, mcg_error **err);
+MCG_API int mcg_file_list(mcg_session *session, const char *path, mcg_files_done done, void *data,
+                          mcg_error **err);
+MCG_API int mcg_file_stat(mcg_session *session, const char *path, mcg_files_done done, void *data,
+                          mcg_error **err);
+/* Parents are made too; a directory that is there is fine. */
+MCG_API int mcg_file_mkdir(mcg_session *session, const char *path, uint32_t mode, mcg_done done,
+                           void *data, mcg_error **err);
+/* Recursive; never follows a link. */
+MCG_API int mcg_file_remove(mcg_session *session, const char *path, mcg_done done, void *data,
+                            mcg_error **err);
+MCG_API int mcg_file_move(mcg_session *session, const char *from, const char *to, mcg_done done,
+                          void *data, mcg_error **err);
+/* Host files and directories. Host links are not followed; a link in the tree is refused. */
+MCG_API int mcg_file_upload(mcg_session *session, const char *host_from, const char *to,
+                            mcg_done done, void *data, mcg_op **op, mcg_error **err);
+MCG_API int mcg_file_download(mcg_session *session, const char *from, const char *host_to,
+                              mcg_done done, void *data, mcg_op **op, mcg_error **err);
+
+/* The workspace as a tar stream, packed and unpacked inside the sandbox. `sink` takes bytes and
+ * returns false to stop; `source` fills at most `cap` bytes, returns how many, 0 at the end, -1 to
+ * stop. Both are called from the loop. */
+MCG_API int mcg_workspace_persist(mcg_session *session,
+                                  bool (*sink)(void *data, const void *bytes, size_t len),
+                                  mcg_done done, void *data, mcg_op **op, mcg_error **err);
+MCG_API int mcg_workspace_restore(mcg_session *session,
+                                  long (*source)(void *data, void *buffer, size_t cap),
+                                  mcg_done done, void *data, mcg_op **op, mcg_error **err);
+
+/* ---- the project view --------------------------------------------------------------------- */
+
+/* What a session opened with "project" has changed: {"changes":[{"op":"A|M|D","path":...,"kind":...,
+ * "old_size":n,"new_size":n}],"diff":"unified text"}. Unmounts nothing. */
+MCG_API int mcg_project_diff(mcg_session *session, mcg_text_done done, void *data, mcg_error **err);
+/* Ends every process of the session, then writes the changes beneath the project directory and
+ * nowhere else. A file that changed on the host meanwhile: `conflict`, and nothing is written.
+ * `options` is JSON: {"git":true} lets it write under .git. The session is closed afterwards. */
+MCG_API int mcg_project_apply(mcg_session *session, const char *options, mcg_text_done done,
+                              void *data, mcg_error **err);
+
+/* ---- the machine -------------------------------------------------------------------------- */
+
+/* Tries each mechanism: {"checks":[{"name","ok","detail","fix"}],"backends":[...]}. */
+MCG_API int mcg_doctor(mcg_engine *engine, mcg_text_done done, void *data, mcg_error **err);
+/* Removes what engines that no longer live have left: {"removed":[{"kind","name"}]}. */
+MCG_API int mcg_reap(mcg_engine *engine, bool dry_run, mcg_text_done done, void *data,
+                     mcg_error **err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

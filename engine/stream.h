@@ -1,0 +1,61 @@
+/* stream.h: one connection to a mooncage-init, over either carrier, with channels on it.
+ *
+ * The engine's half of init/protocol.h. Above it nobody knows which carrier it is: bytes of a
+ * command come through on_data either way, pausing works either way, writes complete when taken. */
+#ifndef MCG_STREAM_H
+#define MCG_STREAM_H
+
+#include "fiber.h"
+#include "init/protocol.h"
+#include "init/wire.h"
+
+typedef struct mcg_stream mcg_stream;
+typedef struct mcg_channel mcg_channel;
+
+typedef struct mcg_exit {
+  int code, signo; /* signo 0: exited */
+  uint64_t cpu_us, maxrss_kb;
+  int error;        /* errno of a failed exec or built-in, 0: none */
+  const char *step, *text; /* borrowed, may be NULL */
+} mcg_exit;
+
+/* Called from the loop, no fiber current. Any may be NULL. */
+typedef struct mcg_channel_events {
+  void (*on_started)(void *data, int pid);
+  bool (*on_data)(void *data, int stream, const void *bytes, size_t len); /* false: pause */
+  void (*on_eof)(void *data, int stream);
+  void (*on_exit)(void *data, const mcg_exit *exit);
+  void (*on_refused)(void *data, int number, const char *step, const char *text); /* ERROR */
+  void (*on_gone)(void *data);
+  void (*on_lost)(void *data, const mcg_error *error); /* the stream ended: nothing else comes */
+} mcg_channel_events;
+
+/* Takes fd. Sends HELLO and waits for init's; FAILED becomes the error of its step. `mechanisms`
+ * gets each "name=value". on_lost fires once when the peer ends or misbehaves. */
+int mcg_stream_open(mcg_engine *engine, int fd, mcg_carrier carrier,
+                    void (*mechanism)(void *data, const char *name, const char *value),
+                    void (*on_lost)(void *data, const mcg_error *error), void *data,
+                    mcg_stream **out, mcg_error **err) MCG_PARKS;
+void mcg_stream_close(mcg_stream *stream); /* later channels' events do not come */
+int mcg_stream_attach(mcg_stream *stream, int fd, mcg_error **err); /* ATTACH, takes fd */
+int mcg_stream_stop(mcg_stream *stream, mcg_error **err);           /* STOP */
+
+/* `body` holds the fields of EXEC. */
+int mcg_channel_open(mcg_stream *stream, const mcg_wire *body, uint32_t flags,
+                     const mcg_channel_events *events, void *data, mcg_channel **out,
+                     mcg_error **err);
+/* Copies; `done` (may be NULL) when the sandbox has taken it. */
+int mcg_channel_write(mcg_channel *channel, const void *bytes, size_t len, mcg_done done, void *data,
+                      mcg_error **err);
+void mcg_channel_close_stdin(mcg_channel *channel);
+void mcg_channel_resume(mcg_channel *channel, int stream);
+/* Everything that is in the pipe now has come through on_data when `done` runs; what comes later is
+ * dropped. For the moment after EXIT: a background child may hold the pipe for ever. */
+void mcg_channel_drain(mcg_channel *channel, void (*done)(void *data), void *data);
+int mcg_channel_signal(mcg_channel *channel, int signo, mcg_error **err);
+int mcg_channel_resize(mcg_channel *channel, uint16_t cols, uint16_t rows, mcg_error **err);
+void mcg_channel_kill(mcg_channel *channel);
+/* No event comes after it; what the command still writes is dropped. */
+void mcg_channel_release(mcg_channel *channel);
+
+#endif
