@@ -33,6 +33,9 @@
  *   KILL   E  SIGKILL to the command's whole tree, escaped grandchildren included
  *   EXIT   I  CODE or SIGNO, CPU_US, MAXRSS_KB, and ERRNO+STEP+TEXT where the program could not be
  *             executed (CODE 127 for ENOENT/ENOTDIR, else 126) or a built-in failed
+ *             Framed: what was in the command's pipes when it ended follows EXIT under credit if it could
+ *             not go before, and then EOF of each stream, also where a background child holds the pipe
+ *             (init drains and drops what that one writes). The engine takes both EOFs as the end.
  *   GONE   I  nothing of this command's tree lives any more; the channel is over
  *   PING/PONG *  heartbeat, payload echoed
  *   ATTACH E  [+ 1 fd] serve one more client on this SOCK_SEQPACKET; its commands die with it unless
