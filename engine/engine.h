@@ -7,6 +7,7 @@
 
 struct mcg_fibers;  /* fiber.c: stacks, run queue */
 struct mcg_spawner; /* spawner.c */
+struct mcg_streams; /* stream.c: what all streams share */
 
 typedef struct mcg_backends {
   const mcg_backend **list;
@@ -23,6 +24,7 @@ struct mcg_engine {
   void *log_data;
   struct mcg_fibers *fibers;
   struct mcg_spawner *spawner;
+  struct mcg_streams *streams; /* made on first use, NULL before */
   mcg_backends backends;
   mcg_session *sessions; /* doubly linked through the sessions */
   unsigned session_count;
@@ -35,6 +37,9 @@ const mcg_backend *mcg_engine_backend(const mcg_engine *engine, const char *id);
 int mcg_op_start(mcg_engine *engine, int (*run)(void *arg, mcg_error **err),
                  void (*complete)(void *arg, mcg_error *error), void *arg, mcg_op **out,
                  mcg_error **err);
+
+/* Last part of closing the engine, from the loop, when no session is left. Frees behind its handles. */
+void mcg_streams_end(mcg_engine *engine);
 
 /* 128 random bits as 26 lower-case base32 characters, into out[27]. */
 int mcg_random_id(char out[27], mcg_error **err);
