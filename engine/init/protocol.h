@@ -53,6 +53,9 @@
  *   unpack PATH                   tar from stdin; files, directories, symlinks, hard links to earlier
  *                                 files; mode & 0777; "..", absolute names, devices are errors
  *   processes                     MCG_PROCESS records
+ *   changes OLD NEW               what differs between two trees, records of project.h, no data
+ *   changeset OLD NEW             the same with the data of added and modified files
+ *   apply DIR SECONDS NANOSECONDS GIT(0|1)   a changeset from stdin to DIR: plain sandboxes only
  *   disk PATH                     "used total files" of the file system in decimal */
 #ifndef MCG_PROTOCOL_H
 #define MCG_PROTOCOL_H

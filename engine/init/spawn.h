@@ -15,8 +15,6 @@
  *   GONE     S  COUNTERS: no process lives, all is freed (answer to DESTROY)
  *   STATS    E  and its answer  STATS  S  COUNTERS
  *   EXITED   S  unasked: the sandbox's init is dead; CODE or SIGNO. The id stays until DESTROY
- *   HELPER   E  STEP, ARG* [+ fds]: a one-shot helper that enters the sandbox's namespaces
- *   HELPED   S  ERRNO, TEXT [+ fds]
  *   REAP     E  FLAG dry run; answered by REAPED S TEXT* ("kind name") of what dead engines left
  *
  * What the sandbox itself has in force comes from its init, with HELLO on the control socket. */
@@ -34,8 +32,6 @@ enum mcg_spawn_op {
   MCG_S_GONE,
   MCG_S_STATS,
   MCG_S_EXITED,
-  MCG_S_HELPER,
-  MCG_S_HELPED,
   MCG_S_REAP,
   MCG_S_REAPED
 };
@@ -52,7 +48,9 @@ enum mcg_spawn_tag {
   MCG_ST_ROOTFS,     /* text: host directory; absent: the host's /usr, read-only */
   MCG_ST_ROOTFS_RW,  /* u32 1: an overlay makes the rootfs writable, on the sandbox's own disk */
   MCG_ST_WORKDIR,    /* text, inside; /workspace unless given. kind PLAIN: host directory */
-  MCG_ST_PROJECT,    /* text: host directory whose copy-on-write view becomes WORKDIR */
+  MCG_ST_PROJECT,    /* text: host directory whose copy-on-write view becomes WORKDIR. The project
+                        itself is mounted read-only at /mooncage/a, and /mooncage/b is a link to
+                        WORKDIR: what changed is found by comparing the two, inside (project.h) */
   MCG_ST_MOUNT,      /* nested fields MCG_SM_* */
   MCG_ST_MEMORY,     /* u64 bytes, of memory and disk together; 0 or absent: none */
   MCG_ST_DISK,       /* u64 bytes of the one sized tmpfs */
