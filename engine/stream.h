@@ -55,7 +55,7 @@ void mcg_channel_drain(mcg_channel *channel, void (*done)(void *data), void *dat
 int mcg_channel_signal(mcg_channel *channel, int signo, mcg_error **err);
 int mcg_channel_resize(mcg_channel *channel, uint16_t cols, uint16_t rows, mcg_error **err);
 void mcg_channel_kill(mcg_channel *channel);
-/* No event comes after it; what the command still writes is dropped. */
+/* No event comes after it, nor the completion of a write; what the command still writes is dropped. */
 void mcg_channel_release(mcg_channel *channel);
 
 #endif

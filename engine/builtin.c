@@ -1,0 +1,256 @@
+/* builtin.c: feeds a built-in, takes what it says, waits until nothing of it lives. */
+#include "builtin.h"
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#define CHUNK 65536
+#define GONE_MS 5000 /* how long a killed built-in may take to be gone */
+
+typedef struct run {
+  mcg_engine *engine;
+  mcg_builtin *builtin;
+  mcg_channel *channel;
+  mcg_wait wait;
+  bool started, exited, drained, gone, over, stopped, full, writing;
+  int code, number; /* of its exit: status, errno */
+  char *text;
+  mcg_error *lost, *unwritten;
+  size_t cap;
+} run;
+
+static void wake(run *r)
+{
+  mcg_wait_wake(r->engine, &r->wait);
+}
+
+static void on_started(void *data, int pid)
+{
+  (void)pid;
+  run *r = data;
+  r->started = true;
+  wake(r);
+}
+
+static bool collect(run *r, const void *bytes, size_t len)
+{
+  mcg_builtin *b = r->builtin;
+  if (len > b->max_output - b->output_len) return false;
+  if (b->output_len + len + 1 > r->cap) {
+    size_t cap = (b->output_len + len + 1) * 2;
+    char *grown = realloc(b->output, cap);
+    if (!grown) return false;
+    b->output = grown;
+    r->cap = cap;
+  }
+  memcpy(b->output + b->output_len, bytes, len);
+  b->output_len += len;
+  b->output[b->output_len] = 0;
+  return true;
+}
+
+static bool on_data(void *data, int stream, const void *bytes, size_t len)
+{
+  run *r = data;
+  if (stream != 1 || r->full || r->stopped) return true;
+  if (r->builtin->sink) r->stopped = !r->builtin->sink(r->builtin->data, bytes, len);
+  else r->full = !collect(r, bytes, len);
+  if (r->stopped || r->full) wake(r);
+  return true;
+}
+
+static void on_exit_status(void *data, const mcg_exit *status)
+{
+  run *r = data;
+  r->exited = true;
+  r->code = status->signo ? -status->signo : status->code;
+  r->number = status->error;
+  if (status->text) r->text = strdup(status->text);
+  wake(r);
+}
+
+static void on_refused(void *data, int number, const char *step, const char *text)
+{
+  run *r = data;
+  r->exited = r->drained = r->gone = r->over = true;
+  r->number = number;
+  r->text = mcg_format("%s: %s", step ? step : "start", text ? text : strerror(number));
+  wake(r);
+}
+
+static void on_gone(void *data)
+{
+  run *r = data;
+  r->gone = true;
+  wake(r);
+}
+
+static void on_lost(void *data, const mcg_error *error)
+{
+  run *r = data;
+  r->over = true;
+  mcg_fail(&r->lost, error ? error->code : MCG_UNAVAILABLE, error ? error->fix : NULL, "%s",
+           error ? error->message : "the sandbox ended");
+  wake(r);
+}
+
+static const mcg_channel_events run_events = {
+    .on_started = on_started,
+    .on_data = on_data,
+    .on_exit = on_exit_status,
+    .on_refused = on_refused,
+    .on_gone = on_gone,
+    .on_lost = on_lost,
+};
+
+static bool broken(const run *r)
+{
+  return r->over || r->stopped || r->full;
+}
+
+static void on_written(void *data, mcg_error *error)
+{
+  run *r = data;
+  r->writing = false;
+  r->unwritten = error;
+  wake(r);
+}
+
+/* Writes one piece and parks until it is taken. 1: taken, 0: the built-in takes no more, -1: *err. */
+static int feed_piece(run *r, const void *bytes, size_t len, mcg_error **err)
+{
+  r->writing = true;
+  auto_error mcg_error *refused = NULL;
+  if (mcg_channel_write(r->channel, bytes, len, on_written, r, &refused) < 0) {
+    r->writing = false;
+    return 0;
+  }
+  while (r->writing && !broken(r))
+    if (mcg_wait_park(r->engine, &r->wait, -1, err) < 0) return -1;
+  bool taken = !r->writing && !r->unwritten;
+  mcg_error_free(r->unwritten);
+  r->unwritten = NULL;
+  return taken;
+}
+
+static int feed_source(run *r, mcg_error **err)
+{
+  auto_free char *chunk = malloc(CHUNK);
+  if (!chunk) return mcg_fail(err, MCG_NOMEM, NULL, "no memory to feed %s", r->builtin->argv[0]);
+  for (;;) {
+    long n = r->builtin->source(r->builtin->data, chunk, CHUNK);
+    if (n < 0) return mcg_fail(err, MCG_CANCELED, NULL, "the source of %s stopped", r->builtin->argv[0]);
+    int taken = n == 0 ? 0 : feed_piece(r, chunk, (size_t)n, err);
+    if (taken <= 0) return taken;
+  }
+}
+
+static int feed(run *r, mcg_error **err)
+{
+  const mcg_builtin *b = r->builtin;
+  int rc = 0;
+  if (b->source) rc = feed_source(r, err);
+  for (size_t at = 0; !b->source && at < b->input_len;) {
+    size_t n = b->input_len - at < CHUNK ? b->input_len - at : CHUNK;
+    rc = feed_piece(r, (const char *)b->input + at, n, err);
+    if (rc <= 0) break;
+    at += n;
+  }
+  if (!r->over) mcg_channel_close_stdin(r->channel);
+  return rc < 0 ? -1 : 0;
+}
+
+static void on_drained(void *data)
+{
+  run *r = data;
+  r->drained = true;
+  wake(r);
+}
+
+static int wait_for_end(run *r, mcg_error **err)
+{
+  while (!r->exited && !broken(r))
+    if (mcg_wait_park(r->engine, &r->wait, -1, err) < 0) return -1;
+  if (r->exited && !r->over) mcg_channel_drain(r->channel, on_drained, r);
+  while (!r->drained && !broken(r))
+    if (mcg_wait_park(r->engine, &r->wait, -1, err) < 0) return -1;
+  return 0;
+}
+
+static mcg_code code_of(int number)
+{
+  switch (number) {
+  case ENOENT: return MCG_NOT_FOUND;
+  case ESTALE:
+  case EEXIST:
+  case ENOTEMPTY: return MCG_CONFLICT;
+  case ENOSPC:
+  case EDQUOT:
+  case EFBIG:
+  case EMFILE:
+  case ENFILE:
+  case EAGAIN: return MCG_QUOTA;
+  case EACCES:
+  case EPERM:
+  case EROFS: return MCG_UNAUTHORIZED;
+  case ENOMEM: return MCG_NOMEM;
+  case EIO: return MCG_INTERNAL;
+  default: return MCG_INVALID;
+  }
+}
+
+static int verdict(run *r, mcg_error **err)
+{
+  const char *name = r->builtin->argv[0];
+  if (r->lost) {
+    *err = r->lost;
+    r->lost = NULL;
+    return mcg_wrap(err, "%s", name);
+  }
+  if (r->full)
+    return mcg_fail(err, MCG_QUOTA, "ask for less, or raise the limit of what is read at once",
+                    "%s gives more than %zu bytes", name, r->builtin->max_output);
+  if (r->stopped) return mcg_fail(err, MCG_CANCELED, NULL, "the sink of %s stopped", name);
+  if (r->number || r->code != 0) {
+    const char *fix = code_of(r->number) == MCG_QUOTA ? "make room in the sandbox, or raise its limit" : NULL;
+    if (r->code < 0)
+      return mcg_fail(err, MCG_UNAVAILABLE, NULL, "%s was ended by signal %d", name, -r->code);
+    return mcg_fail(err, code_of(r->number), fix, "%s: %s", name,
+                    r->text ? r->text : strerror(r->number));
+  }
+  return 0;
+}
+
+/* Nothing of it may live on, whatever came before: another call could meet it. */
+static void finish(run *r)
+{
+  if (!r->over && !r->gone) mcg_channel_kill(r->channel);
+  mcg_fiber_shield(r->engine, true);
+  auto_error mcg_error *late = NULL;
+  while (!r->over && !r->gone && !late)
+    if (mcg_wait_park(r->engine, &r->wait, GONE_MS, &late) < 0) break;
+  mcg_fiber_shield(r->engine, false);
+  mcg_channel_release(r->channel);
+}
+
+int mcg_builtin_run(mcg_engine *engine, mcg_stream *stream, mcg_builtin *builtin, mcg_error **err)
+{
+  run r = {.engine = engine, .builtin = builtin};
+  mcg_wait_init(&r.wait);
+  mcg_wire body;
+  mcg_wire_init(&body);
+  for (const char *const *arg = builtin->argv; *arg; arg++) mcg_wire_put_str(&body, MCG_TAG_ARG, *arg);
+  bool feeds = builtin->source || builtin->input_len > 0;
+  uint32_t flags = MCG_EXEC_BUILTIN | (feeds ? 0 : MCG_EXEC_NO_STDIN);
+  int rc = mcg_channel_open(stream, &body, flags, &run_events, &r, &r.channel, err);
+  mcg_wire_fini(&body);
+  if (rc < 0) return mcg_wrap(err, "%s", builtin->argv[0]);
+  if (feeds) rc = feed(&r, err);
+  if (rc == 0) rc = wait_for_end(&r, err);
+  finish(&r);
+  if (rc == 0) rc = verdict(&r, err);
+  mcg_error_free(r.lost);
+  mcg_error_free(r.unwritten);
+  free(r.text);
+  return rc;
+}

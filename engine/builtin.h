@@ -1,0 +1,28 @@
+/* builtin.h: one of init's built-ins (init/protocol.h), run to its end from a fiber. Files, archives
+ * and the project view are made of these. */
+#ifndef MCG_BUILTIN_H
+#define MCG_BUILTIN_H
+
+#include "stream.h"
+
+typedef struct mcg_builtin {
+  const char *const *argv; /* NULL-terminated, argv[0] the built-in's name */
+  /* stdin: `input`, or what `source` gives (as in mcg_workspace_restore), or nothing. */
+  const void *input;
+  size_t input_len;
+  long (*source)(void *data, void *buffer, size_t cap);
+  /* stdout: to `sink` (false: stop, `canceled`), or collected here, at most `max_output` bytes. */
+  bool (*sink)(void *data, const void *bytes, size_t len);
+  void *data; /* of source and sink */
+  size_t max_output;
+  char *output; /* the caller's, also on failure; NUL-terminated; NULL: nothing came */
+  size_t output_len;
+} mcg_builtin;
+
+/* Failure of the built-in: its errno as a code (ENOENT not_found, ESTALE and EEXIST conflict, ENOSPC
+ * quota, EXDEV, EINVAL and wrong kinds of file invalid, EACCES unauthorized ...), its text as the
+ * message. More output than max_output: `quota`. Canceled: its tree is killed first. */
+int mcg_builtin_run(mcg_engine *engine, mcg_stream *stream, mcg_builtin *builtin,
+                    mcg_error **err) MCG_PARKS;
+
+#endif
