@@ -1,0 +1,140 @@
+-- config_file.lua: finds and reads the configuration, a Lua file that returns a table. It is the
+-- operator's code: it runs as ordinary Lua, and text only, no bytecode. What its keys mean is the
+-- engine's to judge; here an error is given the line it stands on.
+local config_file = {}
+
+local function invalid(message, fix)
+  return nil, { code = "invalid", message = message, fix = fix }
+end
+
+local function exists(path)
+  local file = io.open(path, "rb")
+  if file then file:close() end
+  return file ~= nil
+end
+
+local function home_config()
+  local base = os.getenv "XDG_CONFIG_HOME"
+  if base and base:sub(1, 1) == "/" then return base .. "/mooncage/config.lua" end
+  local home = os.getenv "HOME"
+  if home and home ~= "" then return home .. "/.config/mooncage/config.lua" end
+end
+
+---Where the configuration is: what was asked for, else the first that is there; nil when none is.
+---@param asked string? of --config
+---@return string? path, boolean must_exist
+function config_file.find(asked)
+  if asked then return asked, true end
+  local named = os.getenv "MOONCAGE_CONFIG"
+  if named and named ~= "" then return named, true end
+  local home = home_config()
+  if home and exists(home) then return home, false end
+  if exists "/etc/mooncage/config.lua" then return "/etc/mooncage/config.lua", false end
+  return nil, false
+end
+
+---Is there a file in the working directory that looks as if it wanted to be the configuration?
+function config_file.local_is_ignored()
+  return exists "mooncage.lua"
+end
+
+---What a configuration sees beside ordinary Lua.
+local function environment(path, mooncage)
+  local function fail(message)
+    error({ code = "not_found", message = ("%s: %s"):format(path, message) }, 0)
+  end
+  local extra = { mooncage = mooncage }
+  function extra.secret(name)
+    if type(name) ~= "string" then fail "secret needs the name of an environment variable" end
+    local value = os.getenv(name)
+    if not value then fail(("secret %q: no such variable in the environment"):format(name)) end
+    return mooncage.secret(value)
+  end
+  function extra.secret_file(file_name)
+    if type(file_name) ~= "string" then fail "secret_file needs a path" end
+    local file, why = io.open(file_name, "rb")
+    if not file then fail("secret_file: " .. why) end
+    local text = file:read "*a"
+    file:close()
+    if not text then fail(("secret_file: cannot read %s"):format(file_name)) end
+    return mooncage.secret((text:gsub("\r?\n$", "")))
+  end
+  return setmetatable(extra, { __index = _G })
+end
+
+---Lua's messages begin with the place: "@path:3: what". Ours name the path once.
+local function load_text(path, text, mooncage)
+  if text:sub(1, 1) == "\27" then
+    return invalid(path .. ": is bytecode, not Lua text", "give the source text of the file")
+  end
+  text = text:gsub("^#[^\n]*", "")
+  local chunk, why = load(text, "@" .. path, "t", environment(path, mooncage))
+  if not chunk then return invalid(why, "correct the Lua text there") end
+  local ok, value = pcall(chunk)
+  if not ok then
+    if type(value) == "table" and value.message then return nil, value end
+    return invalid(tostring(value), "the configuration file threw this; correct it there")
+  end
+  if type(value) ~= "table" then
+    return invalid(("%s: returns %s, not a table"):format(path, type(value)),
+      "end the file with: return { ... }")
+  end
+  return value
+end
+
+---@param path string
+---@param mooncage table the module, as the file sees it
+---@return table? config, table? err
+function config_file.load(path, mooncage)
+  local file, why = io.open(path, "rb")
+  local text = file and file:read "*a"
+  if file then file:close() end
+  if not text then
+    return nil, {
+      code = "not_found",
+      message = "cannot read the configuration: " .. (why or path .. ": it cannot be read"),
+      fix = "name a file that is there with --config or MOONCAGE_CONFIG",
+    }
+  end
+  return load_text(path, text, mooncage)
+end
+
+---The line on which a key is set, as far as the text shows it.
+local function line_of(path, key)
+  local file = io.open(path, "rb")
+  if not file then return nil end
+  local number, found = 0, nil
+  for line in file:lines() do
+    number = number + 1
+    local code = line:gsub("%-%-.*", "")
+    if code:find("%f[%w_]" .. key:gsub("%W", "%%%0") .. "%f[^%w_]%s*%]?%s*=") then
+      found = number
+      break
+    end
+  end
+  file:close()
+  return found
+end
+
+---Gives an error about a key of the configuration its place: "path:line: message".
+---@param err mooncage.Error
+---@param path string
+---@param from_flags table<string, boolean> keys that the command line set: not the file's fault
+function config_file.locate(err, path, from_flags)
+  if err.code ~= "invalid" then return err end
+  for name in err.message:gmatch "[%w_%.]*[%a_][%w_]*" do
+    local key = name:match "[%w_]+$"
+    if key and from_flags[name:match "^[%w_]+"] then return err end
+  end
+  for quoted in err.message:gmatch "[\"'`]?([%a_][%w_%.]*)[\"'`]?" do
+    local line = #quoted > 2 and line_of(path, quoted:match "[%w_]+$")
+    if line then
+      err.message = ("%s:%d: %s"):format(path, line, err.message)
+      return err
+    end
+  end
+  err.message = ("%s: %s"):format(path, err.message)
+  return err
+end
+
+return config_file

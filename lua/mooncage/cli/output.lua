@@ -1,0 +1,107 @@
+-- output.lua: what Mooncage itself says. Errors and warnings go to stderr; with --json the one
+-- document goes to stdout, and nothing else does. A command's own output never passes here.
+local output = {}
+
+local state = { json = false, quiet = false, verbose = 0, color = false }
+
+local COLORS = { red = "31", yellow = "33", green = "32", bold = "1", dim = "2" }
+
+---@param flags table    of the command line
+---@param is_terminal fun(fd: integer): boolean
+function output.configure(flags, is_terminal)
+  state.json = flags.json or false
+  state.quiet = flags.quiet or false
+  state.verbose = flags.verbose or 0
+  local when = flags.color or "auto"
+  local no_color = os.getenv "NO_COLOR"
+  if when == "auto" then
+    local unwanted = (no_color and no_color ~= "") or os.getenv "TERM" == "dumb"
+    state.color = not unwanted and is_terminal(2)
+  else
+    state.color = when == "always"
+  end
+end
+
+function output.is_json() return state.json end
+function output.is_quiet() return state.quiet end
+function output.verbosity() return state.verbose end
+
+function output.paint(color, text)
+  if not state.color then return text end
+  return ("\27[%sm%s\27[0m"):format(COLORS[color], text)
+end
+
+---Writes to stdout and sees to it that it got there: a full disk or a closed pipe must not pass
+---for success.
+---@return boolean
+function output.write(text)
+  return (io.stdout:write(text) and io.stdout:flush()) and true or false
+end
+
+---One JSON document, on a line of its own.
+function output.document(value)
+  return output.write(require("mooncage.cli.json").encode(value) .. "\n")
+end
+
+local function to_stderr(text)
+  io.stderr:write(text)
+end
+
+function output.warn(message)
+  if state.quiet then return end
+  to_stderr(("mooncage: %s %s\n"):format(output.paint("yellow", "warning:"), message))
+end
+
+function output.note(message)
+  if state.quiet then return end
+  to_stderr(("mooncage: %s\n"):format(message))
+end
+
+---Something only -v shows.
+function output.detail(message)
+  if state.verbose > 0 then to_stderr(("mooncage: %s\n"):format(message)) end
+end
+
+---The engine's log lines: warnings always, the rest as -v asks.
+function output.log(level, message)
+  if level == "error" or level == "warning" then
+    output.warn(message)
+  elseif state.verbose > (level == "info" and 0 or 1) then
+    to_stderr(("mooncage: %s: %s\n"):format(level, message))
+  end
+end
+
+local function error_document(err, depth)
+  local document = {
+    code = err.code or "internal",
+    message = err.message or tostring(err),
+    fix = err.fix,
+    backend = err.backend,
+    retryable = err.retryable or false,
+  }
+  if err.cause and depth < 8 then document.cause = error_document(err.cause, depth + 1) end
+  return document
+end
+
+---@param err mooncage.Error
+---@param extra table? more members beside "error" in the JSON document
+function output.error(err, extra)
+  if state.json then
+    local document = { error = error_document(err, 0) }
+    for key, value in pairs(extra or {}) do document[key] = value end
+    output.document(document)
+    return
+  end
+  local message = err.message or tostring(err)
+  if err.backend then message = err.backend .. ": " .. message end
+  to_stderr(("mooncage: %s %s\n"):format(output.paint("red", "error:"), message))
+  local cause = err.cause
+  for _ = 1, 8 do
+    if not cause then break end
+    to_stderr(("  because: %s\n"):format(cause.message or tostring(cause)))
+    cause = cause.cause
+  end
+  if err.fix then to_stderr(("  %s %s\n"):format(output.paint("bold", "fix:"), err.fix)) end
+end
+
+return output

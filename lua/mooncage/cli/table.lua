@@ -1,0 +1,277 @@
+-- table.lua: the one table of commands and flags. The parser, --help, the man page, the completion
+-- scripts and docs/commands.md are all made from it. Only what works stands here.
+--
+-- A flag: name (long, without dashes), short, value (how it is shown; none: a switch), type (a
+-- reader of values.lua), choices, hidden (choices that only an error explains), many (more than
+-- once: a list), counted, complete (what completion offers), help.
+-- A command: name, module, summary, usage, description, flags (lists joined in order), takes (how
+-- the words after the flags are read, see parse.lua), examples.
+
+local flags = {}
+
+flags.global = {
+  { name = "config", value = "FILE", type = "name", complete = "file",
+    help = "Read this configuration, a Lua file that returns a table, instead of the usual one." },
+  { name = "json", help = "Write one JSON document (or JSON lines) on stdout and nothing else." },
+  { name = "quiet", short = "q", help = "Leave out warnings and progress." },
+  { name = "verbose", short = "v", counted = true, help = "Tell more on stderr; twice: all." },
+  { name = "no-input", help = "Never ask; where an answer is needed, fail." },
+  { name = "color", value = "WHEN", type = "string", choices = { "auto", "always", "never" },
+    help = "Colour on stderr: auto, always or never. NO_COLOR is honoured." },
+  { name = "help", short = "h", help = "Show help and leave." },
+  { name = "version", help = "Show the version and leave." },
+}
+
+flags.sandbox = {
+  { name = "backend", value = "ID", type = "name", choices = { "jail", "subprocess" },
+    help = "What makes the sandbox: jail (the default), or subprocess, which isolates nothing." },
+  { name = "option", value = "KEY=VALUE", type = "option", many = true,
+    help = "An option of the backend; @env:NAME or @file:PATH as VALUE reads it from there." },
+  { name = "memory", value = "SIZE", type = "size", help = "At most so much memory: 512M, 1G." },
+  { name = "cpus", value = "N", type = "number", help = "At most so many processors: 1.5." },
+  { name = "pids", value = "N", type = "count", help = "At most so many processes and threads." },
+  { name = "disk", value = "SIZE", type = "size",
+    help = "At most so much written to the workspace and temporary files." },
+  { name = "timeout", value = "DURATION", type = "duration",
+    help = "Kill a command and all it started after this time: 500ms, 30s, 10m, 1h." },
+  { name = "wall", value = "DURATION", type = "duration",
+    help = "End the whole sandbox after this time." },
+  { name = "network", value = "WHICH", type = "string", choices = { "none", "host" },
+    hidden = { "open" },
+    help = "none (the default): only its own loopback. host: shares the host's network, with "
+      .. "everything that listens there." },
+  { name = "env", value = "NAME[=VALUE]", type = "environment", many = true,
+    help = "Set a variable; without =VALUE take it over from here." },
+  { name = "env-file", value = "FILE", type = "name", many = true, complete = "file",
+    help = "Set variables from lines of NAME=VALUE." },
+  { name = "workdir", value = "DIR", type = "name", help = "Where commands start, inside." },
+  { name = "bind", value = "SRC:DST[:rw]", type = "bind", many = true, complete = "file",
+    help = "Show SRC of the host live at DST inside; read-only unless rw." },
+  { name = "best-effort",
+    help = "Go on without what cannot be enforced here, and say what that was." },
+}
+
+flags.copies = {
+  { name = "copy-in", value = "SRC[:DST]", type = "copy", many = true, complete = "file",
+    help = "Copy a file or directory in before the command starts." },
+  { name = "copy-out", value = "SRC[:DST]", type = "copy", many = true, complete = "file",
+    help = "Copy a file or directory out after the command has ended." },
+}
+
+flags.copy_in = { flags.copies[1] }
+
+flags.project = {
+  { name = "project", value = "DIR", type = "name", complete = "directory",
+    help = "The workspace is a copy-on-write view of DIR, which stays untouched." },
+  { name = "diff", help = "Afterwards show what changed in the view of DIR." },
+  { name = "apply", help = "Afterwards write the changes back to DIR, unless the command failed." },
+  { name = "apply-git", help = "Let --apply write under .git, too." },
+}
+
+flags.run = {
+  { name = "eval", short = "e", value = "CODE", type = "string",
+    help = "Run CODE as the script." },
+}
+
+flags.create = {
+  { name = "ttl", value = "DURATION", type = "duration",
+    help = "How long the session stays; 1h unless given." },
+}
+
+flags.exec = {
+  { name = "timeout", value = "DURATION", type = "duration",
+    help = "Kill the command and all it started after this time: 500ms, 30s, 10m, 1h." },
+  { name = "env", value = "NAME[=VALUE]", type = "environment", many = true,
+    help = "Set a variable; without =VALUE take it over from here." },
+  { name = "env-file", value = "FILE", type = "name", many = true, complete = "file",
+    help = "Set variables from lines of NAME=VALUE." },
+  { name = "workdir", value = "DIR", type = "name", help = "Where the command starts, inside." },
+}
+
+flags.reap = {
+  { name = "dry-run", help = "Only say what would be removed." },
+}
+
+flags.stop = {
+  { name = "all", help = "Stop every session of yours." },
+}
+
+local commands = {
+  {
+    name = "run", module = "run",
+    summary = "Run a command, or a Lua script, in a fresh sandbox",
+    usage = {
+      "mooncage run [flags] -- CMD [ARG...]",
+      "mooncage run [flags] SCRIPT.lua [ARG...]",
+      "mooncage run [flags] -e CODE [-- ARG...]",
+    },
+    description = {
+      "Runs CMD in a sandbox that is gone afterwards. Standard input, output, error and the exit "
+        .. "status are the command's own, byte for byte. It sees the host's programs read-only, an "
+        .. "empty workspace, no files of yours and no network.",
+      "With a script (- reads it from standard input) the script runs outside and opens sandboxes "
+        .. "itself with mooncage.open and mooncage.with; flags and configuration are what those "
+        .. "start from. The words after the script are its arg.",
+    },
+    flags = { flags.run, flags.sandbox, flags.copies, flags.project },
+    takes = "script_or_command",
+    examples = {
+      { "echo hi | mooncage run -- tr a-z A-Z", "a filter, in a sandbox" },
+      { "mooncage run --memory 256M --timeout 10s --copy-in main.py -- python3 main.py",
+        "somebody's program, with limits" },
+      { "mooncage run --project . --diff -- make", "what would it change here?" },
+      { "mooncage run examples/quickstart.lua", "a script that uses sandboxes" },
+    },
+  },
+  {
+    name = "shell", module = "shell",
+    summary = "Open an interactive terminal in a sandbox",
+    usage = { "mooncage shell [flags] [-- CMD [ARG...]]", "mooncage shell ID [-- CMD [ARG...]]" },
+    description = {
+      "Starts a shell (or CMD) on a terminal of its own, in a fresh sandbox that is gone "
+        .. "afterwards, or in session ID that mooncage create opened. The window's size and Ctrl-C "
+        .. "reach it.",
+    },
+    flags = { flags.sandbox, flags.copies, flags.project },
+    takes = "session_or_none_then_command",
+    examples = {
+      { "mooncage shell", "look round in an empty sandbox" },
+      { "mooncage shell --project . --diff", "try something on this tree" },
+    },
+  },
+  {
+    name = "create", module = "create",
+    summary = "Open a session that stays, and print its id",
+    usage = { "mooncage create [flags]" },
+    description = {
+      "Opens a sandbox, held by a small keeper process in the background, for exec, shell, cp and "
+        .. "stop. It ends with mooncage stop, or after --ttl.",
+    },
+    flags = { flags.create, flags.sandbox, flags.copy_in },
+    takes = "nothing",
+    examples = { { 'id=$(mooncage create --ttl 10m); mooncage exec "$id" -- uname -a', "" } },
+  },
+  {
+    name = "exec", module = "exec",
+    summary = "Run a command in a session that stays",
+    usage = { "mooncage exec [flags] ID -- CMD [ARG...]" },
+    description = {
+      "Like run, in the session that mooncage create opened. What the command writes to the "
+        .. "workspace is there for the next one.",
+    },
+    flags = { flags.exec },
+    takes = "session_then_command",
+    examples = { { "mooncage exec \"$id\" -- sh -c 'make && make test'", "" } },
+  },
+  {
+    name = "cp", module = "cp",
+    summary = "Copy files into or out of a session that stays",
+    usage = { "mooncage cp SRC ID:DST", "mooncage cp ID:SRC DST" },
+    description = {
+      "Copies a file or a directory with all in it. Links are refused rather than followed.",
+    },
+    flags = {},
+    takes = "two_places",
+    examples = {
+      { 'mooncage cp ./src "$id:src"', "into the working directory" },
+      { 'mooncage cp "$id:/workspace/report.pdf" .', "and back" },
+    },
+  },
+  {
+    name = "ps", module = "ps",
+    summary = "List your sessions that stay",
+    usage = { "mooncage ps" },
+    description = { "One line a session: id, backend, age, processes. With -q only the ids." },
+    flags = {},
+    takes = "nothing",
+    examples = {},
+  },
+  {
+    name = "stop", module = "stop",
+    summary = "End sessions that stay, with everything in them",
+    usage = { "mooncage stop ID...", "mooncage stop --all" },
+    description = { "Kills every process of the sandbox and removes what it held." },
+    flags = { flags.stop },
+    takes = "sessions",
+    examples = { { "mooncage stop $(mooncage ps -q)", "" } },
+  },
+  {
+    name = "reap", module = "reap",
+    summary = "Remove what sandboxes of engines that died have left",
+    usage = { "mooncage reap [--dry-run]" },
+    description = {
+      "A sandbox is cleaned up with its engine even when that is killed. Should that have failed, "
+        .. "this finds processes, cgroups, mounts and directories whose owner no longer lives.",
+    },
+    flags = { flags.reap },
+    takes = "nothing",
+    examples = {},
+  },
+  {
+    name = "doctor", module = "doctor",
+    summary = "Try each mechanism here and say how to mend what does not work",
+    usage = { "mooncage doctor" },
+    description = {
+      "Exits 0 when the jail backend can be used, 1 when not. For what is not in force, the "
+        .. "command that mends it is shown.",
+    },
+    flags = {},
+    takes = "nothing",
+    examples = {},
+  },
+  {
+    name = "completion", module = "completion",
+    summary = "Print the completion script for a shell",
+    usage = { "mooncage completion bash|zsh|fish" },
+    description = { "Prints a script that teaches the shell the commands and flags." },
+    flags = {},
+    takes = "shell_name",
+    examples = {
+      { "eval \"$(mooncage completion bash)\"", "in ~/.bashrc" },
+      { "mooncage completion fish > ~/.config/fish/completions/mooncage.fish", "" },
+    },
+  },
+}
+
+local by_name = {}
+for _, command in ipairs(commands) do by_name[command.name] = command end
+
+---Every flag of a command, its own first, the global ones last; of the global ones alone for nil.
+---@param command table?
+local function flags_of(command)
+  local all = {}
+  for _, group in ipairs(command and command.flags or {}) do
+    for _, flag in ipairs(group) do all[#all + 1] = flag end
+  end
+  for _, flag in ipairs(flags.global) do all[#all + 1] = flag end
+  return all
+end
+
+return {
+  commands = commands,
+  by_name = by_name,
+  global = flags.global,
+  flags_of = flags_of,
+  shells = { "bash", "zsh", "fish" },
+  -- What there is to know about the exit status, for help and the man page.
+  statuses = {
+    { "0-255", "the command's own exit status; 128+N when signal N ended it" },
+    { "1", "a script threw an error" },
+    { "2", "the command line or the configuration is wrong" },
+    { "124", "the command ran into --timeout" },
+    { "125", "Mooncage could not do it; the message says why" },
+    { "126", "the program is there and cannot be executed, or policy denies it" },
+    { "127", "there is no such program" },
+  },
+  environment = {
+    { "MOONCAGE_CONFIG", "The configuration file, where --config is not given." },
+    { "MOONCAGE_INIT", "The mooncage-init executable, where it is not at its installed place." },
+    { "XDG_CONFIG_HOME", "Holds mooncage/config.lua; ~/.config where it is not set." },
+    { "XDG_RUNTIME_DIR", "Holds mooncage/, the sockets of sessions that stay." },
+    { "NO_COLOR", "When set to anything, no colour." },
+  },
+  files = {
+    { "$XDG_CONFIG_HOME/mooncage/config.lua", "The configuration of this user." },
+    { "/etc/mooncage/config.lua", "The configuration of all users without one of their own." },
+  },
+}
