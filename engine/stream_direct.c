@@ -1,0 +1,376 @@
+/* stream_direct.c: the carrier of the jail: control in SOCK_SEQPACKET packets, bytes in pipes.
+ *
+ * Descriptors that arrive are hostile: the exact number, pipes (or the master of a PTY) and nothing
+ * else. Only our own ends are made non-blocking. */
+#include "stream_parts.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define PACKETS_A_TURN 64
+#define READS_A_TURN 8
+#define PTY_ROOM ((size_t)64 << 10)
+#define END_OF_FILE_CHAR "\004"
+
+/* ---- packets ------------------------------------------------------------------------------ */
+
+typedef union control_room {
+  struct cmsghdr align;
+  char bytes[CMSG_SPACE(MCG_FDS_MAX * sizeof(int))];
+} control_room;
+
+static bool direct_put(mcg_stream *stream, mcg_packet *packet)
+{
+  struct iovec vector = {.iov_base = packet->bytes, .iov_len = packet->len};
+  struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+  control_room control;
+  if (packet->fd >= 0) {
+    memset(&control, 0, sizeof control);
+    message.msg_control = control.bytes;
+    message.msg_controllen = CMSG_SPACE(sizeof(int));
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+    memcpy(CMSG_DATA(header), &packet->fd, sizeof(int));
+  }
+  ssize_t sent;
+  do sent = sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (sent < 0 && errno == EINTR);
+  /* Any other failure is the end of the stream, and reading tells of it. */
+  return sent >= 0 || (errno != EAGAIN && errno != ENOBUFS);
+}
+
+/* Copies the descriptors out; SIZE_MAX: more or other things came than may come. */
+static size_t take_descriptors(struct msghdr *message, int fds[MCG_FDS_MAX])
+{
+  size_t count = 0;
+  bool wrong = false;
+  for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+      wrong = true;
+      continue;
+    }
+    size_t here = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < here; i++) {
+      int fd;
+      memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
+      if (count < MCG_FDS_MAX)
+        fds[count++] = fd;
+      else
+        close(fd);
+    }
+  }
+  if (!wrong) return count;
+  for (size_t i = 0; i < count; i++) close(fds[i]);
+  return SIZE_MAX;
+}
+
+static bool out_of_descriptors(int fd)
+{
+  int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (copy >= 0) close(copy);
+  return copy < 0 && (errno == EMFILE || errno == ENFILE);
+}
+
+static void packet_came(mcg_stream *stream, struct msghdr *message, size_t len)
+{
+  int fds[MCG_FDS_MAX];
+  size_t count = take_descriptors(message, fds);
+  mcg_frame frame;
+  const uint8_t *bytes = stream->shared->packet;
+  bool cut = message->msg_flags & MSG_CTRUNC;
+  bool starved = cut && count < MCG_FDS_MAX && out_of_descriptors(stream->fd);
+  if (count == SIZE_MAX || (cut && !starved) || message->msg_flags & MSG_TRUNC || len < MCG_FRAME_HEADER ||
+      !mcg_frame_decode(bytes, &frame) || frame.length != len - MCG_FRAME_HEADER) {
+    mcg_stream_lose(stream, MCG_PROTOCOL, "the sandbox sent a packet that is no frame");
+  } else {
+    mcg_stream_frame(stream, &frame, bytes + MCG_FRAME_HEADER, starved ? NULL : fds,
+                     starved ? frame.fds : count);
+  }
+  for (size_t i = 0; count != SIZE_MAX && i < count; i++)
+    if (fds[i] >= 0) close(fds[i]);
+}
+
+static void direct_readable(mcg_stream *stream)
+{
+  for (int i = 0; i < PACKETS_A_TURN && stream->fd >= 0; i++) {
+    struct iovec vector = {.iov_base = stream->shared->packet, .iov_len = sizeof stream->shared->packet};
+    control_room control;
+    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1,
+                             .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    ssize_t len = recvmsg(stream->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (len < 0 && errno == EINTR) continue;
+    if (len < 0 && errno == EAGAIN) return;
+    if (len <= 0) {
+      mcg_stream_lose(stream, MCG_UNAVAILABLE, "the sandbox ended");
+      return;
+    }
+    packet_came(stream, &message, (size_t)len);
+  }
+}
+
+/* ---- descriptors of a command ------------------------------------------------------------- */
+
+static void give_back(mcg_channel *channel)
+{
+  if (!channel->promised) return;
+  channel->promised--;
+  channel->stream->shared->descriptors--;
+}
+
+static void handle_closed(uv_handle_t *handle)
+{
+  mcg_channel_unref(handle->data);
+}
+
+static void flow_close(mcg_flow *flow)
+{
+  if (flow->has_poll) uv_close((uv_handle_t *)&flow->poll, handle_closed);
+  flow->has_poll = flow->reading = false;
+  if (flow->fd < 0) return;
+  close(flow->fd);
+  flow->fd = -1;
+  give_back(flow->channel);
+}
+
+static void stdin_close(mcg_channel *channel)
+{
+  channel->in_closed = true;
+  if (channel->in_has_poll) uv_close((uv_handle_t *)&channel->in_poll, handle_closed);
+  channel->in_has_poll = channel->in_writing = false;
+  if (channel->in_fd < 0) return;
+  close(channel->in_fd);
+  channel->in_fd = -1;
+  give_back(channel);
+}
+
+/* ---- output ------------------------------------------------------------------------------- */
+
+static void flow_over(mcg_flow *flow)
+{
+  flow_close(flow);
+  mcg_flow_eof(flow);
+}
+
+/* One read; false when there is no more now. */
+static bool flow_read(mcg_flow *flow)
+{
+  uint8_t *buffer = flow->channel->stream->shared->buffer;
+  size_t want = flow->draining && flow->left < MCG_IO_BUFFER ? flow->left : MCG_IO_BUFFER;
+  if (flow->draining && !want) {
+    mcg_flow_drained(flow);
+    return flow->fd >= 0; /* once more: the end of file is often there already */
+  }
+  ssize_t len = read(flow->fd, buffer, want);
+  if (len < 0 && errno == EINTR) return true;
+  if (len < 0 && errno == EAGAIN) {
+    if (flow->draining) mcg_flow_drained(flow);
+    return false;
+  }
+  if (len <= 0) { /* EIO is how a PTY says that nobody has it open */
+    flow_over(flow);
+    return false;
+  }
+  if (flow->draining) flow->left -= (size_t)len;
+  return mcg_flow_give(flow, buffer, (size_t)len);
+}
+
+static void flow_polled(uv_poll_t *poll, int status, int events)
+{
+  (void)status; /* an error of the descriptor shows when it is read */
+  (void)events;
+  mcg_flow *flow = poll->data;
+  mcg_channel *channel = flow->channel;
+  channel->refs++;
+  for (int i = 0; i < READS_A_TURN && flow->fd >= 0; i++)
+    if (!flow_read(flow)) break;
+  if (flow->paused && flow->reading) {
+    uv_poll_stop(&flow->poll);
+    flow->reading = false;
+  }
+  mcg_channel_unref(channel);
+}
+
+static void flow_watch(mcg_flow *flow)
+{
+  if (flow->fd < 0 || flow->reading || flow->paused) return;
+  if (!flow->has_poll) {
+    if (uv_poll_init(flow->channel->stream->engine->loop, &flow->poll, flow->fd) < 0) {
+      flow_over(flow);
+      return;
+    }
+    flow->poll.data = flow;
+    flow->has_poll = true;
+    flow->channel->refs++;
+  }
+  flow->reading = uv_poll_start(&flow->poll, UV_READABLE, flow_polled) == 0;
+}
+
+static void direct_resume(mcg_flow *flow)
+{
+  flow_watch(flow);
+}
+
+/* What is in the pipe now, and no more: someone may write to it for ever. */
+static void direct_drain(mcg_flow *flow)
+{
+  int ready = 0;
+  if (flow->channel->flags & MCG_EXEC_PTY)
+    flow->left = PTY_ROOM; /* the terminal's own queue shows only when it is read */
+  else
+    flow->left = ioctl(flow->fd, FIONREAD, &ready) == 0 && ready > 0 ? (size_t)ready : 0;
+  while (flow->fd >= 0 && !flow->paused && flow_read(flow)) {}
+  if (flow->paused && flow->reading) {
+    uv_poll_stop(&flow->poll);
+    flow->reading = false;
+  }
+}
+
+static void direct_drop(mcg_flow *flow)
+{
+  flow_watch(flow);
+}
+
+/* ---- input -------------------------------------------------------------------------------- */
+
+/* write(2) to a pipe raises SIGPIPE in this thread when nobody reads. The host's disposition is not
+ * ours to change: the signal is held back for the call, and taken away where the call raised it. */
+static ssize_t write_quietly(int fd, const void *bytes, size_t len)
+{
+  sigset_t pipe_only, before, pending;
+  sigemptyset(&pipe_only);
+  sigaddset(&pipe_only, SIGPIPE);
+  sigemptyset(&pending);
+  sigpending(&pending);
+  pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+  ssize_t written = write(fd, bytes, len);
+  int saved = errno;
+  if (written < 0 && saved == EPIPE && !sigismember(&pending, SIGPIPE)) {
+    const struct timespec now = {0, 0};
+    while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR) {}
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  errno = saved;
+  return written;
+}
+
+static void direct_feed(mcg_channel *channel);
+
+static void stdin_polled(uv_poll_t *poll, int status, int events)
+{
+  (void)status;
+  (void)events;
+  mcg_channel *channel = poll->data;
+  channel->refs++;
+  direct_feed(channel);
+  mcg_channel_unref(channel);
+}
+
+static void stdin_watch(mcg_channel *channel, bool on)
+{
+  if (on == channel->in_writing) return;
+  if (!channel->in_has_poll) {
+    if (uv_poll_init(channel->stream->engine->loop, &channel->in_poll, channel->in_fd) < 0) return;
+    channel->in_poll.data = channel;
+    channel->in_has_poll = true;
+    channel->refs++;
+  }
+  channel->in_writing = on;
+  if (on)
+    uv_poll_start(&channel->in_poll, UV_WRITABLE, stdin_polled);
+  else
+    uv_poll_stop(&channel->in_poll);
+}
+
+static void direct_feed(mcg_channel *channel)
+{
+  while (channel->chunks && channel->in_fd >= 0) {
+    mcg_chunk *chunk = channel->chunks;
+    ssize_t written = chunk->len > chunk->at
+                          ? write_quietly(channel->in_fd, chunk->bytes + chunk->at, chunk->len - chunk->at)
+                          : 0;
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) {
+      stdin_watch(channel, true);
+      return;
+    }
+    if (written < 0) {
+      mcg_channel_break_stdin(channel, MCG_UNAVAILABLE, "the command has closed its standard input");
+      stdin_close(channel);
+      return;
+    }
+    chunk->at += (size_t)written;
+    if (chunk->at == chunk->len) mcg_chunk_finish(channel, NULL);
+  }
+  if (channel->in_writing) stdin_watch(channel, false);
+  if (!channel->in_closing || channel->in_fd < 0) return;
+  /* A terminal has no end but the character that says so. */
+  if (channel->flags & MCG_EXEC_PTY) (void)!write_quietly(channel->in_fd, END_OF_FILE_CHAR, 1);
+  stdin_close(channel);
+}
+
+/* ---- start and end of a command ----------------------------------------------------------- */
+
+static bool acceptable(int fd, bool pty)
+{
+  struct stat about;
+  int number;
+  if (fstat(fd, &about) < 0) return false;
+  if (pty ? !S_ISCHR(about.st_mode) || ioctl(fd, TIOCGPTN, &number) < 0 : !S_ISFIFO(about.st_mode))
+    return false;
+  int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+static bool started_pty(mcg_channel *channel, int *fds)
+{
+  channel->in_fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
+  channel->flows[0].fd = mcg_steal_fd(&fds[0]);
+  channel->flows[1].eof = true;
+  if (channel->in_fd < 0) give_back(channel);
+  return true;
+}
+
+static bool direct_started(mcg_channel *channel, int *fds, size_t count)
+{
+  bool pty = channel->flags & MCG_EXEC_PTY, input = !(channel->flags & MCG_EXEC_NO_STDIN);
+  size_t expected = channel->flags & MCG_EXEC_DETACH ? 0 : pty ? 1 : input ? 3 : 2;
+  if (count != expected) return false;
+  for (size_t i = 0; i < count; i++)
+    if (!acceptable(fds[i], pty)) return false;
+  if (!count) {
+    channel->flows[0].eof = channel->flows[1].eof = channel->in_closed = true;
+    return true;
+  }
+  if (pty) {
+    started_pty(channel, fds);
+  } else {
+    size_t next = 0;
+    if (input) channel->in_fd = mcg_steal_fd(&fds[next++]);
+    channel->flows[0].fd = mcg_steal_fd(&fds[next++]);
+    channel->flows[1].fd = mcg_steal_fd(&fds[next]);
+  }
+  for (int i = 0; i < 2; i++) flow_watch(&channel->flows[i]);
+  return true;
+}
+
+static void direct_end(mcg_channel *channel)
+{
+  for (int i = 0; i < 2; i++) flow_close(&channel->flows[i]);
+  stdin_close(channel);
+}
+
+const mcg_carrier_ops mcg_carrier_direct = {
+  .readable = direct_readable,
+  .put = direct_put,
+  .started = direct_started,
+  .feed = direct_feed,
+  .resume = direct_resume,
+  .drain = direct_drain,
+  .drop = direct_drop,
+  .end = direct_end,
+};
