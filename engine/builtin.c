@@ -17,11 +17,13 @@ typedef struct run {
   char *text;
   mcg_error *lost, *unwritten;
   size_t cap;
+  struct run *to; /* takes what this one says, see mcg_builtin_pipe */
 } run;
 
 static void wake(run *r)
 {
   mcg_wait_wake(r->engine, &r->wait);
+  if (r->to) mcg_wait_wake(r->engine, &r->to->wait); /* where mcg_builtin_pipe waits for both */
 }
 
 static void on_started(void *data, int pid)
@@ -49,10 +51,31 @@ static bool collect(run *r, const void *bytes, size_t len)
   return true;
 }
 
+static void on_passed(void *data, mcg_error *error)
+{
+  run *r = data;
+  r->stopped = error != NULL; /* why is what the other one's exit tells */
+  mcg_error_free(error);
+  if (!r->stopped && !r->over) mcg_channel_resume(r->channel, 1);
+  wake(r);
+}
+
+/* Hands the bytes on and pauses until they are taken. */
+static bool pass(run *r, const void *bytes, size_t len)
+{
+  auto_error mcg_error *refused = NULL;
+  if (!r->to->over && mcg_channel_write(r->to->channel, bytes, len, on_passed, r, &refused) == 0)
+    return false;
+  r->stopped = true;
+  wake(r);
+  return true;
+}
+
 static bool on_data(void *data, int stream, const void *bytes, size_t len)
 {
   run *r = data;
   if (stream != 1 || r->full || r->stopped) return true;
+  if (r->to) return pass(r, bytes, len);
   if (r->builtin->sink) r->stopped = !r->builtin->sink(r->builtin->data, bytes, len);
   else r->full = !collect(r, bytes, len);
   if (r->stopped || r->full) wake(r);
@@ -211,6 +234,10 @@ static int verdict(run *r, mcg_error **err)
     return mcg_fail(err, MCG_QUOTA, "ask for less, or raise the limit of what is read at once",
                     "%s gives more than %zu bytes", name, r->builtin->max_output);
   if (r->stopped) return mcg_fail(err, MCG_CANCELED, NULL, "the sink of %s stopped", name);
+  if (r->builtin->program && !r->number && r->code >= 0) {
+    if (r->builtin->exit_code) *r->builtin->exit_code = r->code;
+    return 0;
+  }
   if (r->number || r->code != 0) {
     const char *fix = code_of(r->number) == MCG_QUOTA ? "make room in the sandbox, or raise its limit" : NULL;
     if (r->code < 0)
@@ -233,24 +260,83 @@ static void finish(run *r)
   mcg_channel_release(r->channel);
 }
 
-int mcg_builtin_run(mcg_engine *engine, mcg_stream *stream, mcg_builtin *builtin, mcg_error **err)
+static int start(run *r, mcg_engine *engine, mcg_stream *stream, mcg_builtin *builtin, bool feeds,
+                 mcg_error **err)
 {
-  run r = {.engine = engine, .builtin = builtin};
-  mcg_wait_init(&r.wait);
+  *r = (run){.engine = engine, .builtin = builtin};
+  mcg_wait_init(&r->wait);
   mcg_wire body;
   mcg_wire_init(&body);
-  for (const char *const *arg = builtin->argv; *arg; arg++) mcg_wire_put_str(&body, MCG_TAG_ARG, *arg);
-  bool feeds = builtin->source || builtin->input_len > 0;
-  uint32_t flags = MCG_EXEC_BUILTIN | (feeds ? 0 : MCG_EXEC_NO_STDIN);
-  int rc = mcg_channel_open(stream, &body, flags, &run_events, &r, &r.channel, err);
+  for (const char *const *arg = builtin->argv; *arg; arg++)
+    mcg_wire_put_str(&body, MCG_TAG_ARG, *arg);
+  uint32_t flags = (builtin->program ? 0 : MCG_EXEC_BUILTIN) | (feeds ? 0 : MCG_EXEC_NO_STDIN);
+  int rc = mcg_channel_open(stream, &body, flags, &run_events, r, &r->channel, err);
   mcg_wire_fini(&body);
-  if (rc < 0) return mcg_wrap(err, "%s", builtin->argv[0]);
-  if (feeds) rc = feed(&r, err);
+  return rc < 0 ? mcg_wrap(err, "%s", builtin->argv[0]) : 0;
+}
+
+static void dispose(run *r)
+{
+  mcg_error_free(r->lost);
+  mcg_error_free(r->unwritten);
+  free(r->text);
+}
+
+int mcg_builtin_run(mcg_engine *engine, mcg_stream *stream, mcg_builtin *builtin, mcg_error **err)
+{
+  run r;
+  bool feeds = builtin->source || builtin->input_len > 0;
+  if (start(&r, engine, stream, builtin, feeds, err) < 0) return -1;
+  int rc = feeds ? feed(&r, err) : 0;
   if (rc == 0) rc = wait_for_end(&r, err);
   finish(&r);
   if (rc == 0) rc = verdict(&r, err);
-  mcg_error_free(r.lost);
-  mcg_error_free(r.unwritten);
-  free(r.text);
+  dispose(&r);
+  return rc;
+}
+
+/* Until `from` has said all and `to` has taken it and ended, or either is broken. */
+static int wait_for_both(run *from, run *to, mcg_error **err)
+{
+  bool drains = false, closed = false;
+  while (!broken(from) && !broken(to) && !(to->exited && to->drained)) {
+    if (from->exited && !drains) {
+      drains = true;
+      mcg_channel_drain(from->channel, on_drained, from);
+    } else if (from->drained && !closed) {
+      closed = true;
+      mcg_channel_close_stdin(to->channel);
+      if (wait_for_end(to, err) < 0) return -1;
+    } else if (to->exited) {
+      return 0; /* before its time: its exit says why */
+    } else if (mcg_wait_park(to->engine, &to->wait, -1, err) < 0) {
+      return -1;
+    }
+  }
+  return 0;
+}
+
+int mcg_builtin_pipe(mcg_engine *engine, mcg_stream *from_stream, mcg_builtin *from,
+                     mcg_stream *to_stream, mcg_builtin *to, mcg_error **err)
+{
+  run sender, taker;
+  if (start(&taker, engine, to_stream, to, true, err) < 0) return -1;
+  int rc = start(&sender, engine, from_stream, from, false, err);
+  if (rc < 0) {
+    finish(&taker);
+    dispose(&taker);
+    return -1;
+  }
+  sender.to = &taker;
+  rc = wait_for_both(&sender, &taker, err);
+  bool sent = sender.exited && sender.drained && !sender.stopped;
+  finish(&sender);
+  /* A taker that closed its stdin early has a reason, or had enough: its exit tells. */
+  if (rc == 0 && sender.stopped && !taker.exited) rc = wait_for_end(&taker, err);
+  finish(&taker);
+  if (rc == 0 && (sent || sender.over)) rc = verdict(&sender, err);
+  if (rc == 0) rc = verdict(&taker, err);
+  dispose(&sender);
+  dispose(&taker);
   return rc;
 }

@@ -7,6 +7,8 @@
 
 typedef struct mcg_builtin {
   const char *const *argv; /* NULL-terminated, argv[0] the built-in's name */
+  bool program;            /* argv is a program instead; its exit code goes to *exit_code */
+  int *exit_code;
   /* stdin: `input`, or what `source` gives (as in mcg_workspace_restore), or nothing. */
   const void *input;
   size_t input_len;
@@ -24,5 +26,10 @@ typedef struct mcg_builtin {
  * message. More output than max_output: `quota`. Canceled: its tree is killed first. */
 int mcg_builtin_run(mcg_engine *engine, mcg_stream *stream, mcg_builtin *builtin,
                     mcg_error **err) MCG_PARKS;
+
+/* The stdout of one becomes the stdin of the other, with back-pressure; each has its own stream, which
+ * may be the same. Of `from` and `to` only argv, output and max_output (of `to`) are looked at. */
+int mcg_builtin_pipe(mcg_engine *engine, mcg_stream *from_stream, mcg_builtin *from,
+                     mcg_stream *to_stream, mcg_builtin *to, mcg_error **err) MCG_PARKS;
 
 #endif
