@@ -1,0 +1,125 @@
+-- table.lua: makes docs/bench.md of the rows that the bench driver printed: luajit table.lua ROWS.
+-- Every goal is a ratio of medians of one run; absolute figures are this machine's only.
+
+local facts, enforcement, times, figures = {}, {}, {}, {}
+
+local function read(path)
+  for line in io.lines(path) do
+    local row = {}
+    for field in (line .. "\t"):gmatch "(.-)\t" do row[#row + 1] = field end
+    if row[1] == "fact" then
+      facts[#facts + 1] = { row[2], row[3] }
+    elseif row[1] == "enforcement" then
+      enforcement[#enforcement + 1] = { row[2], row[3] }
+    elseif row[1] == "time" then
+      times[#times + 1] = {
+        section = row[2], name = row[3], program = row[4], pause = tonumber(row[5]), n = row[6],
+        median = tonumber(row[7]), p95 = tonumber(row[8]), min = tonumber(row[9]),
+      }
+    elseif row[1] == "figure" then
+      local key = row[2] .. "/" .. row[3]
+      figures[key] = figures[key] or { name = row[3], section = row[2], unit = row[6] }
+      table.insert(figures[key], tonumber(row[5]))
+    end
+  end
+end
+
+local function time(name, program, pause)
+  for _, row in ipairs(times) do
+    if row.name == name and row.program == program and row.pause == pause then return row end
+  end
+end
+
+local function median(list)
+  local sorted = { unpack(list) }
+  table.sort(sorted)
+  local middle = (#sorted + 1) / 2
+  return (sorted[math.floor(middle)] + sorted[math.ceil(middle)]) / 2
+end
+
+local function figure(key) return figures[key] and median(figures[key]) end
+
+local function print_row(...) print("| " .. table.concat({ ... }, " | ") .. " |") end
+
+-- "at least" goals want a ratio above the bound, "at most" goals one below it.
+local function goal(what, ratio, kind, bound)
+  if not ratio then return print_row(what, "not measured", kind .. " " .. bound, "") end
+  local met
+  if kind == "at least" then met = ratio >= bound else met = ratio <= bound end
+  print_row(what, ("%.2f"):format(ratio), kind .. " " .. bound, met and "met" or "**missed**")
+end
+
+local function ratio(above, below)
+  if above and below then return above.median / below.median end
+end
+
+local function goals()
+  print "\n## The goals\n"
+  print_row("what", "seen", "goal", "")
+  print_row("---", "---:", "---", "---")
+  for _, pause in ipairs { 0, 100 } do
+    local how = pause == 0 and "back to back" or "100 ms apart"
+    for _, case in ipairs {
+      { "musl", 2, 1.3, "static musl" }, { "glibc", 1.75, 1.15, "static glibc" },
+    } do
+      local program, cold_bound, warm_bound, words = unpack(case)
+      local label = (", %s, %s"):format(words, how)
+      local cold = time("mooncage cold", program, pause)
+      goal("bwrap : cold" .. label, ratio(time("bwrap", program, pause), cold), "at least", cold_bound)
+      goal("crun : cold" .. label, ratio(time("crun", program, pause), cold), "at least", 6)
+      goal("warm : posix_spawn" .. label,
+        ratio(time("mooncage warm", program, pause), time("posix_spawn", program, pause)),
+        "at most", warm_bound)
+      goal("from the pool : posix_spawn" .. label,
+        ratio(time("mooncage pool, to reply", program, pause), time("posix_spawn", program, pause)),
+        "at most", program == "musl" and 1.5 or 1.25)
+      goal("`mooncage run` : bwrap" .. label,
+        ratio(time("mooncage run", program, pause), time("bwrap", program, pause)), "at most", 2)
+    end
+  end
+  local each = figure "crowd/memory, each"
+  goal("memory of an idle sandbox, KiB", each, "at most", 512)
+  goal("cold in a crowded engine : in an empty one",
+    ratio(time("mooncage cold, crowded engine", "musl", 0),
+      time("mooncage cold, empty engine", "musl", 0)), "at most", 1.3)
+  local ours, pipe = figure "stdout/mooncage", figure "stdout/plain pipe, 1 MiB"
+  goal("stdout : a plain pipe of the same size", ours and pipe and ours / pipe, "at least", 0.6)
+end
+
+local function all_times()
+  print "\n## Times\n\nMilliseconds. `p` is the pause before each run in milliseconds.\n"
+  print_row("what", "program", "p", "n", "median", "p95", "min")
+  print_row("---", "---", "---:", "---:", "---:", "---:", "---:")
+  for _, row in ipairs(times) do
+    print_row(row.name, row.program, row.pause, row.n, ("%.3f"):format(row.median),
+      ("%.3f"):format(row.p95), ("%.3f"):format(row.min))
+  end
+end
+
+local function all_figures()
+  print "\n## Other figures\n"
+  print_row("what", "median", "unit", "n")
+  print_row("---", "---:", "---", "---:")
+  local keys = {}
+  for key in pairs(figures) do keys[#keys + 1] = key end
+  table.sort(keys)
+  for _, key in ipairs(keys) do
+    print_row(key, ("%.1f"):format(figure(key)), figures[key].unit, #figures[key])
+  end
+end
+
+read(assert(arg[1], "usage: table.lua ROWS"))
+print "# Speed\n"
+print "Made by `tests/bench/run`; do not edit. All variants of a table ran in turns in one process on one"
+print "machine, so ratios hold; absolute times are this machine's. Cold is open, exec and close of a jail"
+print "with everything in force that is listed below; the peers ran the same static program.\n"
+print_row("machine", "")
+print_row("---", "---")
+for _, fact in ipairs(facts) do print_row(fact[1], fact[2]) end
+goals()
+all_times()
+all_figures()
+print "\n## In force in the jail that was measured\n"
+print_row("mechanism", "how")
+print_row("---", "---")
+for _, pair in ipairs(enforcement) do print_row(pair[1], pair[2]) end
