@@ -65,7 +65,8 @@ local function goals()
       local program, cold_bound, warm_bound, words = unpack(case)
       local label = (", %s, %s"):format(words, how)
       local cold = time("mooncage cold", program, pause)
-      goal("bwrap : cold" .. label, ratio(time("bwrap", program, pause), cold), "at least", cold_bound)
+      local bwrap = time("bwrap", program, pause)
+      goal("bwrap : cold" .. label, ratio(bwrap, cold), "at least", cold_bound)
       goal("crun : cold" .. label, ratio(time("crun", program, pause), cold), "at least", 6)
       goal("warm : posix_spawn" .. label,
         ratio(time("mooncage warm", program, pause), time("posix_spawn", program, pause)),
@@ -74,7 +75,7 @@ local function goals()
         ratio(time("mooncage pool, to reply", program, pause), time("posix_spawn", program, pause)),
         "at most", program == "musl" and 1.5 or 1.25)
       goal("`mooncage run` : bwrap" .. label,
-        ratio(time("mooncage run", program, pause), time("bwrap", program, pause)), "at most", 2)
+        ratio(time("mooncage run", program, pause), bwrap), "at most", 2)
     end
   end
   local each = figure "crowd/memory, each"
@@ -110,9 +111,9 @@ end
 
 read(assert(arg[1], "usage: table.lua ROWS"))
 print "# Speed\n"
-print "Made by `tests/bench/run`; do not edit. All variants of a table ran in turns in one process on one"
-print "machine, so ratios hold; absolute times are this machine's. Cold is open, exec and close of a jail"
-print "with everything in force that is listed below; the peers ran the same static program.\n"
+print "Made by `tests/bench/run`; do not edit. All variants of a table ran in turns in one process"
+print "on one machine, so ratios hold; absolute times are this machine's. Cold is open, exec, close"
+print "of a jail with everything in force that is listed below; the peers ran the same program.\n"
 print_row("machine", "")
 print_row("---", "---")
 for _, fact in ipairs(facts) do print_row(fact[1], fact[2]) end
