@@ -71,7 +71,7 @@ static int look(placing *p, const char *path, uint32_t *mode, mcg_error **err)
 
 static int place_copy(placing *p, const mcg_manifest_entry *e, mcg_error **err)
 {
-  uint32_t mode;
+  uint32_t mode = 0;
   if (open_host(p, err) < 0 || look(p, e->source, &mode, err) < 0) return -1;
   bool directory = S_ISDIR(mode);
   char octal[8];
