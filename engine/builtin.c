@@ -12,7 +12,7 @@ typedef struct run {
   mcg_builtin *builtin;
   mcg_channel *channel;
   mcg_wait wait;
-  bool started, exited, drained, gone, over, stopped, full, writing;
+  bool started, exited, drained, gone, over, stopped, full, writing, finished;
   int code, number; /* of its exit: status, errno */
   char *text;
   mcg_error *lost, *unwritten;
@@ -251,6 +251,8 @@ static int verdict(run *r, mcg_error **err)
 /* Nothing of it may live on, whatever came before: another call could meet it. */
 static void finish(run *r)
 {
+  if (r->finished) return;
+  r->finished = true;
   if (!r->over && !r->gone) mcg_channel_kill(r->channel);
   mcg_fiber_shield(r->engine, true);
   auto_error mcg_error *late = NULL;
@@ -295,25 +297,34 @@ int mcg_builtin_run(mcg_engine *engine, mcg_stream *stream, mcg_builtin *builtin
   return rc;
 }
 
+static bool ended_well(const run *r)
+{
+  return r->exited && r->drained && !r->stopped && !r->over && !r->number && r->code == 0;
+}
+
+/* All of `from` is with `to`: lets go of the one, and tells the other that there is no more. */
+static int end_input(run *from, run *to, mcg_error **err)
+{
+  finish(from);
+  const mcg_builtin *b = to->builtin;
+  if (b->before_end && b->before_end(b->data, err) < 0) return -1;
+  mcg_channel_close_stdin(to->channel);
+  return wait_for_end(to, err);
+}
+
 /* Until `from` has said all and `to` has taken it and ended, or either is broken. */
 static int wait_for_both(run *from, run *to, mcg_error **err)
 {
-  bool drains = false, closed = false;
-  while (!broken(from) && !broken(to) && !(to->exited && to->drained)) {
+  bool drains = false;
+  while (!broken(from) && !broken(to) && !to->exited && !from->drained) {
     if (from->exited && !drains) {
       drains = true;
       mcg_channel_drain(from->channel, on_drained, from);
-    } else if (from->drained && !closed) {
-      closed = true;
-      mcg_channel_close_stdin(to->channel);
-      if (wait_for_end(to, err) < 0) return -1;
-    } else if (to->exited) {
-      return 0; /* before its time: its exit says why */
     } else if (mcg_wait_park(to->engine, &to->wait, -1, err) < 0) {
       return -1;
     }
   }
-  return 0;
+  return ended_well(from) && !to->exited && !broken(to) ? end_input(from, to, err) : 0;
 }
 
 int mcg_builtin_pipe(mcg_engine *engine, mcg_stream *from_stream, mcg_builtin *from,
@@ -329,7 +340,7 @@ int mcg_builtin_pipe(mcg_engine *engine, mcg_stream *from_stream, mcg_builtin *f
   }
   sender.to = &taker;
   rc = wait_for_both(&sender, &taker, err);
-  bool sent = sender.exited && sender.drained && !sender.stopped;
+  bool sent = sender.exited && sender.drained && !sender.stopped; /* well or not */
   finish(&sender);
   /* A taker that closed its stdin early has a reason, or had enough: its exit tells. */
   if (rc == 0 && sender.stopped && !taker.exited) rc = wait_for_end(&taker, err);

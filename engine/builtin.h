@@ -15,8 +15,11 @@ typedef struct mcg_builtin {
   long (*source)(void *data, void *buffer, size_t cap);
   /* stdout: to `sink` (false: stop, `canceled`), or collected here, at most `max_output` bytes. */
   bool (*sink)(void *data, const void *bytes, size_t len);
-  void *data; /* of source and sink */
+  void *data; /* of source, sink and before_end */
   size_t max_output;
+  /* Of `to` in mcg_builtin_pipe: called when `from` has ended well and all of it is passed on, before
+   * the end of it is; may park. Failing, it ends both. NULL: nothing to do. */
+  int (*before_end)(void *data, mcg_error **err);
   char *output; /* the caller's, also on failure; NUL-terminated; NULL: nothing came */
   size_t output_len;
 } mcg_builtin;
@@ -28,7 +31,8 @@ int mcg_builtin_run(mcg_engine *engine, mcg_stream *stream, mcg_builtin *builtin
                     mcg_error **err) MCG_PARKS;
 
 /* The stdout of one becomes the stdin of the other, with back-pressure; each has its own stream, which
- * may be the same. Of `from` and `to` only argv, output and max_output (of `to`) are looked at. */
+ * may be the same. `to` meets no end of file unless `from` ended well. Of `from` and `to` only argv,
+ * program, exit_code, and of `to` output, max_output, before_end are looked at. */
 int mcg_builtin_pipe(mcg_engine *engine, mcg_stream *from_stream, mcg_builtin *from,
                      mcg_stream *to_stream, mcg_builtin *to, mcg_error **err) MCG_PARKS;
 
