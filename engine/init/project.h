@@ -17,11 +17,11 @@
 
 #define MCG_CHANGE_HEADER 32
 typedef struct mcg_change {
-  uint8_t op;       /* 'A', 'M', 'D' */
-  uint8_t kind;     /* of the path now ('D': as it was): 'f' file, 'd' directory, 'l' link, 'o' other */
+  uint8_t op;   /* 'A', 'M', 'D' */
+  uint8_t kind; /* of the path now ('D': as it was): 'f' file, 'd' directory, 'l' link, 'o' other */
   uint16_t path_len, target_len;
-  uint32_t mode;    /* permission bits, set-id bits included */
-  uint64_t size;    /* of a file now, and of the data where the stream carries it; else 0 */
+  uint32_t mode; /* permission bits, set-id bits included */
+  uint64_t size; /* of a file now, and of the data where the stream carries it; else 0 */
   uint64_t old_size;
 } mcg_change;
 void mcg_change_encode(const mcg_change *change, uint8_t out[MCG_CHANGE_HEADER]);
@@ -42,11 +42,11 @@ int mcg_project_scan(int old_dir, int new_dir, bool with_data, int out, mcg_trou
 typedef struct mcg_apply_options {
   int64_t since_s; /* realtime at which the view was made: a file changed after it is a conflict */
   uint32_t since_ns;
-  bool git;        /* may write under .git */
+  bool git; /* may write under .git */
 } mcg_apply_options;
 /* Reads a stream with data from `in` to its end, judges it, then writes. Each applied change is
  * written to `out` as its record without data. Trouble: ESTALE conflict, EPERM refused, else errno. */
-int mcg_project_apply(int dir, const mcg_apply_options *options, int in, int out,
-                      mcg_trouble *trouble);
+int mcg_project_write_back(int dir, const mcg_apply_options *options, int in, int out,
+                           mcg_trouble *trouble);
 
 #endif

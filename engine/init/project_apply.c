@@ -277,8 +277,10 @@ static int judge_addition(apply *a, const entry *e, const paths *gone, const pat
   if (fd < 0) return conflict(a, e, "the directory above it is no longer there on the host");
   struct stat st;
   int rc = fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW);
-  if (rc < 0 && errno != ENOENT) rc = failed(a, e, "look at");
-  else rc = rc == 0 && !holds(gone, e->path) ? conflict(a, e, "it was made on the host meanwhile") : 0;
+  if (rc < 0 && errno != ENOENT)
+    rc = failed(a, e, "look at");
+  else
+    rc = rc == 0 && !holds(gone, e->path) ? conflict(a, e, "it was made on the host meanwhile") : 0;
   close(fd);
   return rc;
 }
@@ -341,8 +343,10 @@ static int stage_file(apply *a, const entry *e, size_t index)
     for (size_t put = 0; rc == 0 && put < n;) {
       ssize_t w = write(fd, chunk + put, n - put);
       if (w < 0 && errno == EINTR) continue;
-      if (w < 0) rc = failed(a, e, "write");
-      else put += (size_t)w;
+      if (w < 0)
+        rc = failed(a, e, "write");
+      else
+        put += (size_t)w;
     }
     left -= n;
   }
@@ -357,7 +361,8 @@ static int stage_all(apply *a)
   if (mkdirat(a->dir, STAGE, 0700) < 0)
     return mcg_trouble_set(a->trouble, errno, "make %s in the project: %s", STAGE, strerror(errno));
   a->stage = openat(a->dir, STAGE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (a->stage < 0) return mcg_trouble_set(a->trouble, errno, "open %s: %s", STAGE, strerror(errno));
+  if (a->stage < 0)
+    return mcg_trouble_set(a->trouble, errno, "open %s: %s", STAGE, strerror(errno));
   for (size_t i = 0; i < a->count; i++) {
     const entry *e = &a->list[i];
     if (e->change.op != 'D' && e->change.kind == 'f' && stage_file(a, e, i) < 0) return -1;
@@ -436,8 +441,8 @@ static int tell(apply *a, const entry *e, int out)
   return 0;
 }
 
-int mcg_project_apply(int dir, const mcg_apply_options *options, int in, int out,
-                      mcg_trouble *trouble)
+int mcg_project_write_back(int dir, const mcg_apply_options *options, int in, int out,
+                           mcg_trouble *trouble)
 {
   apply a = {.dir = dir, .spool = -1, .stage = -1, .options = options, .trouble = trouble};
   int rc = spool_in(&a, in);

@@ -42,48 +42,6 @@ int mcg_trouble_set(mcg_trouble *trouble, int number, const char *format, ...)
   return -1;
 }
 
-static void put_le(uint8_t *at, uint64_t value, unsigned bytes)
-{
-  for (unsigned i = 0; i < bytes; i++) at[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t get_le(const uint8_t *at, unsigned bytes)
-{
-  uint64_t value = 0;
-  for (unsigned i = 0; i < bytes; i++) value |= (uint64_t)at[i] << (8 * i);
-  return value;
-}
-
-void mcg_change_encode(const mcg_change *change, uint8_t out[MCG_CHANGE_HEADER])
-{
-  memset(out, 0, MCG_CHANGE_HEADER);
-  out[0] = change->op;
-  out[1] = change->kind;
-  put_le(out + 2, change->path_len, 2);
-  put_le(out + 4, change->target_len, 2);
-  put_le(out + 8, change->mode, 4);
-  put_le(out + 12, change->size, 8);
-  put_le(out + 20, change->old_size, 8);
-}
-
-bool mcg_change_decode(const uint8_t in[MCG_CHANGE_HEADER], mcg_change *out)
-{
-  *out = (mcg_change){
-      .op = in[0],
-      .kind = in[1],
-      .path_len = (uint16_t)get_le(in + 2, 2),
-      .target_len = (uint16_t)get_le(in + 4, 2),
-      .mode = (uint32_t)get_le(in + 8, 4),
-      .size = get_le(in + 12, 8),
-      .old_size = get_le(in + 20, 8),
-  };
-  bool known = out->op && strchr("AMD", out->op) && out->kind && strchr("fdlo", out->kind);
-  bool links = out->kind == 'l' && out->op != 'D' ? out->target_len > 0 : out->target_len == 0;
-  return known && links && out->path_len > 0 && out->path_len < PATH_MAX &&
-         out->target_len < PATH_MAX && !(out->mode & ~07777u) && (out->kind == 'f' || !out->size) &&
-         (out->op != 'D' || !out->size);
-}
-
 static int fail(scan *s, const char *what)
 {
   return mcg_trouble_set(s->trouble, errno, "%s %s: %s", what, s->path, strerror(errno));
@@ -130,9 +88,12 @@ static int put_data(scan *s, int dir, const char *name, uint64_t size)
     size_t want = size < CHUNK ? (size_t)size : CHUNK;
     ssize_t n = read(fd, s->left, want);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) rc = fail(s, "read");
-    else if (n == 0) rc = mcg_trouble_set(s->trouble, EAGAIN, "%s shrank while it was read", s->path);
-    else rc = put(s, s->left, (size_t)n);
+    if (n < 0)
+      rc = fail(s, "read");
+    else if (n == 0)
+      rc = mcg_trouble_set(s->trouble, EAGAIN, "%s shrank while it was read", s->path);
+    else
+      rc = put(s, s->left, (size_t)n);
     if (n > 0) size -= (uint64_t)n;
   }
   close(fd);
@@ -190,16 +151,20 @@ static int names_read(scan *s, int dir, names *out)
     if (out->count == cap) {
       size_t grown = cap ? cap * 2 : 32;
       char **list = reallocarray(out->list, grown, sizeof *list);
-      if (!list) rc = fail(s, "list");
-      else out->list = list, cap = grown;
+      if (!list)
+        rc = fail(s, "list");
+      else
+        out->list = list, cap = grown;
     }
     if (rc == 0 && !(out->list[out->count] = strdup(e->d_name))) rc = fail(s, "list");
     if (rc == 0) out->count++;
   }
   if (rc == 0 && errno) rc = fail(s, "list");
   closedir(stream);
-  if (rc < 0) names_free(out);
-  else if (out->count > 1) qsort(out->list, out->count, sizeof *out->list, by_name);
+  if (rc < 0)
+    names_free(out);
+  else if (out->count > 1)
+    qsort(out->list, out->count, sizeof *out->list, by_name);
   return rc;
 }
 
@@ -257,8 +222,7 @@ static int whole(scan *s, uint8_t op, int dir, const char *name)
   if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) return fail(s, "look at");
   uint64_t old_size = op == 'D' && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
   if (!S_ISDIR(st.st_mode)) return emit(s, op, dir, name, &st, old_size);
-  if (op == 'D')
-    return whole_children(s, op, dir, name) < 0 ? -1 : emit(s, op, dir, name, &st, 0);
+  if (op == 'D') return whole_children(s, op, dir, name) < 0 ? -1 : emit(s, op, dir, name, &st, 0);
   return emit(s, op, dir, name, &st, 0) < 0 ? -1 : whole_children(s, op, dir, name);
 }
 
@@ -284,8 +248,10 @@ static int same_bytes(scan *s, int old_dir, int new_dir, const char *name)
   for (ssize_t n = 1; same == 1 && n > 0;) {
     n = read_full(a, s->left, CHUNK);
     ssize_t m = read_full(b, s->right, CHUNK);
-    if (n < 0 || m < 0) same = fail(s, "read");
-    else if (n != m || memcmp(s->left, s->right, (size_t)n) != 0) same = 0;
+    if (n < 0 || m < 0)
+      same = fail(s, "read");
+    else if (n != m || memcmp(s->left, s->right, (size_t)n) != 0)
+      same = 0;
   }
   if (a >= 0) close(a);
   if (b >= 0) close(b);
@@ -360,9 +326,12 @@ static int compare(scan *s, int old_dir, int new_dir)
     size_t mark;
     rc = descend(s, name, &mark);
     if (rc == 0) {
-      if (order < 0) rc = whole(s, 'D', old_dir, name);
-      else if (order > 0) rc = whole(s, 'A', new_dir, name);
-      else rc = compare_both(s, old_dir, new_dir, name);
+      if (order < 0)
+        rc = whole(s, 'D', old_dir, name);
+      else if (order > 0)
+        rc = whole(s, 'A', new_dir, name);
+      else
+        rc = compare_both(s, old_dir, new_dir, name);
     }
     ascend(s, mark);
     i += order <= 0;

@@ -80,7 +80,7 @@ static int carry(const mcg_apply_options *options, mcg_trouble *trouble)
   int changes = scan_changes(trouble);
   assert_true(changes >= 0);
   int host = dir_of("host"), done = memfd_create("done", 0);
-  int rc = mcg_project_apply(host, options, changes, done, trouble);
+  int rc = mcg_project_write_back(host, options, changes, done, trouble);
   close(host);
   close(done);
   close(changes);
@@ -136,8 +136,7 @@ static void refused(const char *change, const char *word)
   assert_int_equal(carry(&options, &trouble), -1);
   assert_int_equal(trouble.number, EPERM);
   if (!strstr(trouble.text, word)) fail_msg("\"%s\" does not say %s", trouble.text, word);
-  assert_int_equal(sh("diff -r --no-dereference before host"),
-                   0); /* nothing was written */
+  assert_int_equal(sh("diff -r --no-dereference before host"), 0); /* nothing was written */
 }
 
 static void what_is_not_harmless_is_refused_whole(void **state)
@@ -205,7 +204,7 @@ static void hostile_stream(mcg_change change, const char *path, int number)
   mcg_apply_options options = now_options(true);
   int host = dir_of("host"), in = memfd_create("hostile", 0), out = memfd_create("done", 0);
   put_record(in, change, path);
-  assert_int_equal(mcg_project_apply(host, &options, in, out, &trouble), -1);
+  assert_int_equal(mcg_project_write_back(host, &options, in, out, &trouble), -1);
   assert_int_equal(trouble.number, number);
   close(host);
   close(in);
