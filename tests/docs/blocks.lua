@@ -52,8 +52,8 @@ end
 -- Runs a script of bash in the directory; returns what it wrote and its status.
 local function bash(script)
   write(directory .. "/block.sh", script)
-  local command = "cd '%s' && timeout 120 bash block.sh </dev/null >block.out 2>&1; echo $? >block.rc"
-  os.execute(command:format(directory))
+  local run = "cd '%s' && timeout 120 bash block.sh </dev/null >block.out 2>&1; echo $? >block.rc"
+  os.execute(run:format(directory))
   return read(directory .. "/block.out"), tonumber(read(directory .. "/block.rc"))
 end
 
