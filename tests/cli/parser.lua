@@ -214,13 +214,30 @@ check("a missing secret", not value and why.message:find "NO_SUCH_VARIABLE_HERE"
 value, why = config_file.load("/no/such/config.lua", {})
 check("a missing file", not value and why.code == "not_found" and why.message:find "/no/such")
 
+-- Where an error about a key came from.
+path = os.tmpname()
+local file = assert(io.open(path, "wb"))
+file:write("return {\n  -- memroy_mb = 1\n  limits = {\n    memroy_mb = 64,\n  },\n}\n")
+file:close()
+local function located(message, flags)
+  return config_file.locate({ code = "invalid", message = message }, path, flags).message
+end
+equal("a key of the file", located("limits.memroy_mb: unknown key", {}),
+  path .. ":4: limits.memroy_mb: unknown key")
+equal("a key that a flag set", located("limits.cpu_count: 900 is not between 0 and 512",
+  { cpu_count = "--cpus" }), "--cpus: 900 is not between 0 and 512")
+equal("an option of a flag", located("backend.options.rotfs: unknown key",
+  { options = "--option", backend = "--option" }), "--option rotfs: unknown key")
+equal("something else", located("no such day", {}), "no such day")
+os.remove(path)
+
 -- The documents in docs/ are what the table says now.
 local man = require "mooncage.cli.man"
 for name, text in pairs { ["mooncage.1"] = man.page(), ["commands.md"] = man.markdown() } do
-  local file = io.open(root .. "/docs/" .. name, "rb")
-  check("docs/" .. name .. " is up to date", file and file:read "*a" == text,
+  local there = io.open(root .. "/docs/" .. name, "rb")
+  check("docs/" .. name .. " is up to date", there and there:read "*a" == text,
     "make it anew with: mooncage __document " .. (name == "mooncage.1" and "man" or "markdown"))
-  if file then file:close() end
+  if there then there:close() end
 end
 
 print(("1..%d"):format(number))

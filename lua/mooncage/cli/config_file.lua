@@ -116,24 +116,25 @@ local function line_of(path, key)
   return found
 end
 
----Gives an error about a key of the configuration its place: "path:line: message".
+---Gives an error about a key, "limits.memory_mb: what is wrong", the place the key came from: the
+---flag that set it, or the line of the file.
 ---@param err mooncage.Error
----@param path string
----@param from_flags table<string, boolean> keys that the command line set: not the file's fault
-function config_file.locate(err, path, from_flags)
-  if err.code ~= "invalid" then return err end
-  for name in err.message:gmatch "[%w_%.]*[%a_][%w_]*" do
-    local key = name:match "[%w_]+$"
-    if key and from_flags[name:match "^[%w_]+"] then return err end
+---@param path string? of the configuration file
+---@param flags_of table<string, string> key -> the flag that set it
+function config_file.locate(err, path, flags_of)
+  local where, text = err.message:match "^([%a_][%w_%.%[%]]*): (.*)$"
+  if err.code ~= "invalid" or not where then return err end
+  local plain = where:gsub("%[%d+%]", "")
+  local first, last = plain:match "^[%w_]+", plain:match "[%w_]+$"
+  local flag = flags_of[last] or flags_of[first]
+  if flag then
+    if flag == "--option" and last ~= "options" then flag = flag .. " " .. last end
+    err.message = ("%s: %s"):format(flag, text)
+  elseif path then
+    local line = line_of(path, last)
+    err.message = line and ("%s:%d: %s"):format(path, line, err.message)
+      or ("%s: %s"):format(path, err.message)
   end
-  for quoted in err.message:gmatch "[\"'`]?([%a_][%w_%.]*)[\"'`]?" do
-    local line = #quoted > 2 and line_of(path, quoted:match "[%w_]+$")
-    if line then
-      err.message = ("%s:%d: %s"):format(path, line, err.message)
-      return err
-    end
-  end
-  err.message = ("%s: %s"):format(path, err.message)
   return err
 end
 

@@ -2,7 +2,7 @@
 -- document goes to stdout, and nothing else does. A command's own output never passes here.
 local output = {}
 
-local state = { json = false, quiet = false, verbose = 0, color = false }
+local state = { json = false, quiet = false, verbose = 0, color = false, color_out = false }
 
 local COLORS = { red = "31", yellow = "33", green = "32", bold = "1", dim = "2" }
 
@@ -14,22 +14,25 @@ function output.configure(flags, is_terminal)
   state.verbose = flags.verbose or 0
   local when = flags.color or "auto"
   local no_color = os.getenv "NO_COLOR"
-  if when == "auto" then
-    local unwanted = (no_color and no_color ~= "") or os.getenv "TERM" == "dumb"
-    state.color = not unwanted and is_terminal(2)
-  else
-    state.color = when == "always"
+  local unwanted = (no_color and no_color ~= "") or os.getenv "TERM" == "dumb"
+  local function wanted(fd)
+    if when ~= "auto" then return when == "always" end
+    return not unwanted and is_terminal(fd)
   end
+  state.color, state.color_out = wanted(2), wanted(1)
 end
 
 function output.is_json() return state.json end
 function output.is_quiet() return state.quiet end
 function output.verbosity() return state.verbose end
 
-function output.paint(color, text)
-  if not state.color then return text end
-  return ("\27[%sm%s\27[0m"):format(COLORS[color], text)
+local function painted(on, color, text)
+  return on and ("\27[%sm%s\27[0m"):format(COLORS[color], text) or text
 end
+
+---For stderr, and for stdout.
+function output.paint(color, text) return painted(state.color, color, text) end
+function output.paint_out(color, text) return painted(state.color_out, color, text) end
 
 ---Writes to stdout and sees to it that it got there: a full disk or a closed pipe must not pass
 ---for success.

@@ -1,0 +1,112 @@
+-- run.lua: `mooncage run`: one command in a fresh sandbox, or a script that opens its own.
+local exit = require "mooncage.cli.exit"
+local interrupt = require "mooncage.cli.interrupt"
+local mooncage = require "mooncage"
+local output = require "mooncage.cli.output"
+local sandbox = require "mooncage.cli.sandbox"
+
+local run = {}
+
+---With --json the result is one document; otherwise the command has already said everything.
+function run.report(session, result, project)
+  if not output.is_json() then
+    if result.timed_out then output.note "the command ran into its time limit and was killed" end
+    if result.oom_killed then output.note "the command was killed: it ran out of memory" end
+    return true
+  end
+  local document = {}
+  for key, value in pairs(result) do document[key] = value end
+  document.session = sandbox.facts(session)
+  if project and next(project) then document.project = project end
+  return output.document(document)
+end
+
+---Runs `argv` in an open session, with our own descriptors as its streams.
+---@return mooncage.Result? result, table? err
+function run.attached(session, argv, options)
+  if output.is_json() then
+    options.stdout, options.stderr = nil, nil
+  else
+    options.stdout, options.stderr, options.max_output = 1, 2, 0
+  end
+  options.stdin = 0
+  return interrupt.during(session, argv, options)
+end
+
+---The steps of one command; the first error is what is told.
+local function steps(session, line)
+  local flags = line.flags
+  local ok, err = sandbox.copy_in(session, flags)
+  if not ok then return nil, err end
+  local result
+  result, err = run.attached(session, line.rest, {})
+  if not result then return nil, err end
+  ok, err = sandbox.copy_out(session, flags)
+  if not ok then return nil, err end
+  local project
+  project, err = sandbox.project(session, flags, result.ok)
+  if not project then return nil, err end
+  return result, nil, project
+end
+
+local function run_command(line)
+  local session, err = sandbox.open(line.flags)
+  if not session then return nil, err end
+  local result, problem, project = steps(session, line)
+  local facts_ok = result and run.report(session, result, project)
+  local closed, close_error = session:close()
+  if not result then return nil, problem end
+  if not closed then return nil, close_error end
+  return facts_ok and interrupt.status(exit.of_result(result)) or exit.FAILED
+end
+
+---The script's text and the name that its messages show.
+local function read_script(line)
+  if line.flags.eval then return line.flags.eval, "=(-e)", line.rest or line.words end
+  local name = line.words[1]
+  local words = {}
+  for i = 2, #line.words do words[#words + 1] = line.words[i] end
+  if name == "-" then return io.stdin:read "*a" or "", "=stdin", words end
+  local file, why = io.open(name, "rb")
+  local text = file and file:read "*a"
+  if file then file:close() end
+  if text then return text, "@" .. name, words end
+  return nil, {
+    code = "invalid",
+    message = ("cannot read the script %s: %s"):format(name, why or "is it a directory?"),
+    fix = ("to run a command, put -- before it: mooncage run -- %s"):format(
+      table.concat(line.words, " ")),
+  }
+end
+
+local function run_script(line)
+  local text, name, words = read_script(line)
+  if not text then return nil, name end
+  if text:sub(1, 1) == "\27" then
+    return nil, { code = "invalid", message = name:sub(2) .. ": is bytecode, not Lua text",
+      fix = "give the source text of the script" }
+  end
+  local chunk, why = load(text:gsub("^#[^\n]*", "", 1), name, "t")
+  if not chunk then
+    output.error { code = "invalid", message = why, fix = "correct the Lua text there" }
+    return exit.SCRIPT
+  end
+  local config, err = sandbox.config(line.flags)
+  if not config then return nil, err end
+  mooncage.defaults(config)
+  words[0] = line.words[1] or "-e"
+  _G.arg = words
+  return mooncage.run_script(chunk, words)
+end
+
+---@param line mooncage.cli.Line
+---@return integer status
+function run.main(line)
+  local script = line.flags.eval or #line.words > 0
+  local status, err = (script and run_script or run_command)(line)
+  if status then return status end
+  output.error(err)
+  return interrupt.status(exit.of_error(err))
+end
+
+return run

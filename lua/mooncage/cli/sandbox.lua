@@ -1,0 +1,248 @@
+-- sandbox.lua: what a session is to be, from the configuration file and the sandbox flags, and the
+-- steps round a command: copies in, copies out, the changes of a project.
+local config_file = require "mooncage.cli.config_file"
+local mooncage = require "mooncage"
+local output = require "mooncage.cli.output"
+local values = require "mooncage.cli.values"
+
+local sandbox = {}
+
+-- Flags that are one limit: the key of config.limits, and the unit it is in.
+local LIMITS = {
+  memory = { key = "memory_mb", unit = 2 ^ 20 },
+  disk = { key = "disk_mb", unit = 2 ^ 20 },
+  cpus = { key = "cpu_count", unit = 1 },
+  pids = { key = "pid_limit", unit = 1 },
+  timeout = { key = "exec_s", unit = 1 },
+  wall = { key = "wall_s", unit = 1 },
+}
+
+local NETWORKS = { none = { default = "deny" }, host = "host", open = { default = "allow" } }
+
+local function shallow(from)
+  local to = {}
+  for key, value in pairs(from or {}) do to[key] = value end
+  return to
+end
+
+---Reads the configuration file, where there is one.
+---@return table? config, table? err, string? path
+local function from_file(flags)
+  local path = config_file.find(flags.config)
+  if not path then
+    if config_file.local_is_ignored() and not output.is_json() then
+      output.note("mooncage.lua in this directory is not used: a configuration that comes with a "
+        .. "tree could undo the sandbox; to use it, say --config mooncage.lua")
+    end
+    return {}
+  end
+  local config, err = config_file.load(path, mooncage)
+  return config, err, path
+end
+
+---What the variables of --env-file and --env come to, the later over the earlier.
+---@return table<string, string>? environment, table? err
+function sandbox.environment(flags, base)
+  local environment = shallow(base)
+  for _, path in ipairs(flags["env-file"] or {}) do
+    local found, why = values.environment_file(path)
+    if not found then
+      return nil, { code = "invalid", message = why, fix = "correct the file, or leave it out" }
+    end
+    for name, value in pairs(found) do environment[name] = value end
+  end
+  for _, pair in ipairs(flags.env or {}) do environment[pair.name] = pair.value end
+  return environment
+end
+
+---The options of --option; one that is given more than once is a list.
+local function add_options(options, flags)
+  local seen = {}
+  for _, option in ipairs(flags.option or {}) do
+    local value = option.value
+    if option.source == "plain" then
+      if value == "true" or value == "false" then
+        value = value == "true"
+      elseif value:match "^%d+$" and #value <= 15 then
+        value = tonumber(value)
+      end
+    end
+    if seen[option.name] == nil then
+      options[option.name] = value
+    elseif seen[option.name] == 1 then
+      options[option.name] = { options[option.name], value }
+    else
+      table.insert(options[option.name], value)
+    end
+    seen[option.name] = (seen[option.name] or 0) + 1
+  end
+  return options
+end
+
+---The candidate: the flags' backend, else the file's, else the jail; with --option on top.
+local function set_backend(config, flags)
+  if flags.backend then
+    config.backend, config.candidates = { id = flags.backend }, nil
+  end
+  if not flags.option then return end
+  local only = config.candidates and #config.candidates == 1 and config.candidates[1]
+  local given = config.backend or only
+  local candidate = shallow(given or { id = "jail" })
+  candidate.options = add_options(shallow(candidate.options), flags)
+  config.backend, config.candidates = candidate, nil
+end
+
+local function set_limits(config, flags)
+  local limits = shallow(config.limits)
+  for name, limit in pairs(LIMITS) do
+    if flags[name] then limits[limit.key] = flags[name] / limit.unit end
+  end
+  if next(limits) ~= nil then config.limits = limits end
+end
+
+local function set_binds(config, flags)
+  if not flags.bind then return end
+  local binds = {}
+  for _, bind in ipairs(config.binds or {}) do binds[#binds + 1] = bind end
+  for _, bind in ipairs(flags.bind) do binds[#binds + 1] = bind end
+  config.binds = binds
+end
+
+---What sessions start from: the configuration file with the flags over it.
+---@param flags table
+---@return table? config, table? err, string? path of the configuration file
+function sandbox.config(flags)
+  local file, problem, path = from_file(flags)
+  if not file then return nil, problem end
+  local config = shallow(file)
+  set_backend(config, flags)
+  set_limits(config, flags)
+  set_binds(config, flags)
+  if flags.network then config.network = NETWORKS[flags.network] end
+  if flags.env or flags["env-file"] then
+    local environment, err = sandbox.environment(flags, config.environment)
+    if not environment then return nil, err end
+    config.environment = environment
+  end
+  if flags.workdir then config.working_directory = flags.workdir end
+  if flags.project then config.project = flags.project end
+  if flags["best-effort"] then config.enforcement = "best_effort" end
+  return config, nil, path
+end
+
+-- Flags that are a key of their own.
+local KEYS = {
+  backend = "backend", option = "options", bind = "binds", network = "network",
+  env = "environment", ["env-file"] = "environment", workdir = "working_directory",
+  project = "project",
+}
+
+---Which flag set a key: so that an error names what the user wrote.
+local function flags_of_keys(flags)
+  local names = {}
+  for flag, limit in pairs(LIMITS) do
+    if flags[flag] then names[limit.key] = "--" .. flag end
+  end
+  for flag, key in pairs(KEYS) do
+    if flags[flag] then names[key] = "--" .. flag end
+  end
+  return names
+end
+
+---Usage errors among the flags of --project.
+function sandbox.check(flags)
+  for _, name in ipairs { "diff", "apply", "apply-git" } do
+    if flags[name] and not flags.project then
+      return nil, {
+        code = "invalid",
+        message = ("--%s needs --project"):format(name),
+        fix = "say which directory: --project DIR",
+      }
+    end
+  end
+  if flags["apply-git"] and not flags.apply then
+    return nil, {
+      code = "invalid",
+      message = "--apply-git needs --apply",
+      fix = "add --apply",
+    }
+  end
+  return true
+end
+
+---Opens a session as the file and the flags say.
+---@return mooncage.Session? session, table? err
+function sandbox.open(flags)
+  local ok, problem = sandbox.check(flags)
+  if not ok then return nil, problem end
+  local config, failure, path = sandbox.config(flags)
+  if not config then return nil, failure end
+  local session, err = mooncage.open(config)
+  if not session then
+    return nil, config_file.locate(err, path, flags_of_keys(flags))
+  end
+  return session
+end
+
+---The last part of a path: "a/b/" -> "b".
+local function base_name(path)
+  return path:gsub("/+$", ""):match "([^/]+)$" or path
+end
+
+---@return true?, table? err
+function sandbox.copy_in(session, flags)
+  for _, copy in ipairs(flags["copy-in"] or {}) do
+    local ok, err = session:upload(copy.from, copy.to or base_name(copy.from))
+    if not ok then return nil, err end
+  end
+  return true
+end
+
+---@return true?, table? err
+function sandbox.copy_out(session, flags)
+  for _, copy in ipairs(flags["copy-out"] or {}) do
+    local ok, err = session:download(copy.from, copy.to or base_name(copy.from))
+    if not ok then return nil, err end
+  end
+  return true
+end
+
+---Facts about a session that go with a result into --json.
+function sandbox.facts(session)
+  return { id = session.id, backend = session.backend, enforcement = session.enforcement }
+end
+
+---The A/M/D list and the unified diff of a project, for people.
+local function print_changes(report)
+  for _, change in ipairs(report.changes) do
+    output.write(("%s %s\n"):format(change.op, change.path))
+  end
+  if report.diff and report.diff ~= "" then output.write(report.diff) end
+end
+
+---After the command: shows and writes back what changed, as the flags ask. Applying closes the
+---session.
+---@param ok boolean did the command succeed? A failed one's changes are not written
+---@return table? report for --json, table? err
+function sandbox.project(session, flags, ok)
+  local report = {}
+  if flags.diff then
+    local found, err = session:project_diff()
+    if not found then return nil, err end
+    report.changes, report.diff = found.changes, found.diff
+    if not output.is_json() then print_changes(found) end
+  end
+  if flags.apply then
+    if not ok then
+      output.warn(("the command failed: nothing was written to %s"):format(flags.project))
+      report.applied = false
+    else
+      local applied, err = session:project_apply { git = flags["apply-git"] or false }
+      if not applied then return nil, err end
+      report.applied = true
+    end
+  end
+  return report
+end
+
+return sandbox
