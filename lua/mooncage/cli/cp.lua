@@ -29,8 +29,8 @@ end
 local function copy(from, to)
   local from_id, from_path = split(from)
   local to_id, to_path = split(to)
-  if from_id and to_id then return wrong "cp: one of the two places must be on this machine" end
-  if not from_id and not to_id then return wrong "cp: one of the two places must be in a session" end
+  if from_id and to_id then return wrong "cp: one of the places must be on this machine" end
+  if not from_id and not to_id then return wrong "cp: one of the places must be in a session" end
   local session, err = keepers.open(from_id or to_id)
   if not session then return nil, err end
   local ok

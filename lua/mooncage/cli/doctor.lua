@@ -29,7 +29,8 @@ end
 local function print_backends(backends)
   for _, backend in ipairs(backends) do
     local usable = backend.usable ~= false and backend.ok ~= false
-    local why = usable and "usable" or "not usable: " .. (backend.detail or backend.why or "see above")
+    local detail = backend.detail or "see above"
+    local why = usable and "usable" or "not usable: " .. detail
     output.write(("backend %s (isolation: %s): %s\n"):format(backend.id,
       tostring(backend.isolation or "?"), why))
   end

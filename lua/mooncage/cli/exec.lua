@@ -2,7 +2,6 @@
 local exit = require "mooncage.cli.exit"
 local interrupt = require "mooncage.cli.interrupt"
 local keepers = require "mooncage.cli.keepers"
-local output = require "mooncage.cli.output"
 local run = require "mooncage.cli.run"
 local sandbox = require "mooncage.cli.sandbox"
 
@@ -21,20 +20,18 @@ end
 local function steps(line)
   local options, wrong = options_of(line.flags)
   if not options then return nil, wrong end
+  interrupt.watch()
   local session, err = keepers.open(line.words[1])
   if not session then return nil, err end
   local result, failure = run.attached(session, line.rest, options)
   local reported = result and run.report(session, result)
   session:close() -- lets go of it; the sandbox stays
   if not result then return nil, failure end
-  return reported and interrupt.status(exit.of_result(result)) or exit.FAILED
+  return reported and exit.of_result(result) or exit.FAILED
 end
 
 function exec.main(line)
-  local status, err = steps(line)
-  if status then return status end
-  output.error(err)
-  return interrupt.status(exit.of_error(err))
+  return run.finish(steps(line))
 end
 
 return exec

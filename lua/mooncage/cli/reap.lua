@@ -22,8 +22,9 @@ function reap.main(line)
     local document = { removed = json.list(removed), dry_run = dry_run }
     return output.document(document) and exit.OK or exit.FAILED
   end
+  local done = dry_run and "would remove" or "removed"
   for _, item in ipairs(removed) do
-    output.write(("%s %s %s\n"):format(dry_run and "would remove" or "removed", item.kind, item.name))
+    output.write(("%s %s %s\n"):format(done, item.kind, item.name))
   end
   if #removed == 0 then output.note "nothing was left behind" end
   return exit.OK

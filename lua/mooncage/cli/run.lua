@@ -21,15 +21,14 @@ function run.report(session, result, project)
   return output.document(document)
 end
 
----Runs `argv` in an open session, with our own descriptors as its streams.
+---Runs `argv` in an open session, with our own descriptors as its streams; with --json its output
+---is kept for the document.
 ---@return mooncage.Result? result, table? err
 function run.attached(session, argv, options)
-  if output.is_json() then
-    options.stdout, options.stderr = nil, nil
-  else
-    options.stdout, options.stderr, options.max_output = 1, 2, 0
+  options.stdin_fd = 0
+  if not output.is_json() then
+    options.stdout_fd, options.stderr_fd, options.max_output = 1, 2, 0
   end
-  options.stdin = 0
   return interrupt.during(session, argv, options)
 end
 
@@ -50,14 +49,15 @@ local function steps(session, line)
 end
 
 local function run_command(line)
+  interrupt.watch()
   local session, err = sandbox.open(line.flags)
   if not session then return nil, err end
   local result, problem, project = steps(session, line)
-  local facts_ok = result and run.report(session, result, project)
+  local reported = result and run.report(session, result, project)
   local closed, close_error = session:close()
   if not result then return nil, problem end
   if not closed then return nil, close_error end
-  return facts_ok and interrupt.status(exit.of_result(result)) or exit.FAILED
+  return reported and exit.of_result(result) or exit.FAILED
 end
 
 ---The script's text and the name that its messages show.
@@ -99,14 +99,20 @@ local function run_script(line)
   return mooncage.run_script(chunk, words)
 end
 
+---The exit status of what ran, or of what failed, which is told here.
+function run.finish(status, err)
+  local killed = interrupt.status()
+  if killed then return killed end
+  if status then return status end
+  output.error(err)
+  return exit.of_error(err)
+end
+
 ---@param line mooncage.cli.Line
 ---@return integer status
 function run.main(line)
   local script = line.flags.eval or #line.words > 0
-  local status, err = (script and run_script or run_command)(line)
-  if status then return status end
-  output.error(err)
-  return interrupt.status(exit.of_error(err))
+  return run.finish((script and run_script or run_command)(line))
 end
 
 return run

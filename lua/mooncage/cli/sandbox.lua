@@ -170,6 +170,11 @@ function sandbox.check(flags)
   return true
 end
 
+---Says where an error about a key came from.
+function sandbox.locate(err, path, flags)
+  return config_file.locate(err, path, flags_of_keys(flags))
+end
+
 ---Opens a session as the file and the flags say.
 ---@return mooncage.Session? session, table? err
 function sandbox.open(flags)
@@ -178,21 +183,19 @@ function sandbox.open(flags)
   local config, failure, path = sandbox.config(flags)
   if not config then return nil, failure end
   local session, err = mooncage.open(config)
-  if not session then
-    return nil, config_file.locate(err, path, flags_of_keys(flags))
-  end
+  if not session then return nil, sandbox.locate(err, path, flags) end
   return session
 end
 
 ---The last part of a path: "a/b/" -> "b".
-local function base_name(path)
+function sandbox.base_name(path)
   return path:gsub("/+$", ""):match "([^/]+)$" or path
 end
 
 ---@return true?, table? err
 function sandbox.copy_in(session, flags)
   for _, copy in ipairs(flags["copy-in"] or {}) do
-    local ok, err = session:upload(copy.from, copy.to or base_name(copy.from))
+    local ok, err = session:upload(copy.from, copy.to or sandbox.base_name(copy.from))
     if not ok then return nil, err end
   end
   return true
@@ -201,7 +204,7 @@ end
 ---@return true?, table? err
 function sandbox.copy_out(session, flags)
   for _, copy in ipairs(flags["copy-out"] or {}) do
-    local ok, err = session:download(copy.from, copy.to or base_name(copy.from))
+    local ok, err = session:download(copy.from, copy.to or sandbox.base_name(copy.from))
     if not ok then return nil, err end
   end
   return true

@@ -1,0 +1,226 @@
+/* system.c: what the command alone needs of the system: the directory where sessions that stay have
+ * their sockets, and the start of a keeper process. The module is "mooncage.cli.system". */
+#include "system.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <lauxlib.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int fail(lua_State *L, const char *what, const char *path)
+{
+  int number = errno;
+  lua_pushnil(L);
+  lua_pushfstring(L, "%s %s: %s", what, path, strerror(number));
+  return 2;
+}
+
+/* A directory of our own that nobody else can reach into. */
+static bool is_private(const char *path, struct stat *st)
+{
+  return lstat(path, st) == 0 && S_ISDIR(st->st_mode) && st->st_uid == geteuid() &&
+         (st->st_mode & 077) == 0;
+}
+
+/* Pushes the path: below the user's runtime directory, else a fixed place. */
+static const char *push_runtime_path(lua_State *L)
+{
+  const char *base = getenv("XDG_RUNTIME_DIR");
+  struct stat st;
+  if (base && base[0] == '/' && stat(base, &st) == 0 && S_ISDIR(st.st_mode) &&
+      st.st_uid == geteuid())
+    return lua_pushfstring(L, "%s/mooncage", base);
+  if (geteuid() == 0) return lua_pushfstring(L, "/run/mooncage");
+  return lua_pushfstring(L, "/tmp/mooncage-%d", (int)geteuid());
+}
+
+/* runtime_dir(create) -> path, or nil and a message. Without `create` a directory that is not there
+ * is no error. */
+static int runtime_dir(lua_State *L)
+{
+  bool create = lua_toboolean(L, 1);
+  const char *path = push_runtime_path(L);
+  struct stat st;
+  if (create && mkdir(path, 0700) < 0 && errno != EEXIST) return fail(L, "cannot make", path);
+  if (is_private(path, &st)) return 1;
+  if (!create && lstat(path, &st) < 0 && errno == ENOENT) return 1;
+  lua_pushnil(L);
+  lua_pushfstring(L, "%s is not a directory of yours alone (mode 0700): it is not used", path);
+  return 2;
+}
+
+/* list(directory) -> names; none when it is not there. */
+static int list(lua_State *L)
+{
+  const char *path = luaL_checkstring(L, 1);
+  lua_newtable(L);
+  DIR **guard = lua_newuserdata(L, sizeof(DIR *)); /* closed below, or with the state's garbage */
+  *guard = opendir(path);
+  if (!*guard) {
+    if (errno != ENOENT) return fail(L, "cannot list", path);
+    lua_pop(L, 1);
+    return 1;
+  }
+  int count = 0;
+  for (struct dirent *entry; (entry = readdir(*guard));) {
+    if (entry->d_name[0] == '.') continue;
+    lua_pushstring(L, entry->d_name);
+    lua_rawseti(L, -3, ++count);
+  }
+  closedir(*guard);
+  lua_pop(L, 1);
+  return 1;
+}
+
+static int remove_file(lua_State *L)
+{
+  const char *path = luaL_checkstring(L, 1);
+  if (unlink(path) < 0 && errno != ENOENT) return fail(L, "cannot remove", path);
+  lua_pushboolean(L, true);
+  return 1;
+}
+
+/* Writes a file that only we can read, all of it or nothing. */
+static int write_private(lua_State *L)
+{
+  const char *path = luaL_checkstring(L, 1);
+  size_t len;
+  const char *text = luaL_checklstring(L, 2, &len);
+  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return fail(L, "cannot write", path);
+  ssize_t written = write(fd, text, len);
+  int failed = written != (ssize_t)len || close(fd) < 0;
+  if (!failed) {
+    lua_pushboolean(L, true);
+    return 1;
+  }
+  if (written >= 0 && errno == 0) errno = ENOSPC;
+  int number = errno;
+  unlink(path);
+  errno = number;
+  return fail(L, "cannot write", path);
+}
+
+static int start_keeper(int theirs, pid_t *pid)
+{
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, theirs, 0);
+  posix_spawn_file_actions_adddup2(&actions, theirs, 1);
+  posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  char *argv[] = {"mooncage", "__keeper", NULL};
+  int error = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, argv, environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
+
+/* Sends everything, then says that this was all. */
+static void send_all(int fd, const char *text, size_t len)
+{
+  while (len > 0) {
+    ssize_t sent = send(fd, text, len, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) break;
+    text += sent;
+    len -= (size_t)sent;
+  }
+  shutdown(fd, SHUT_WR);
+}
+
+static size_t receive_all(int fd, char *buffer, size_t cap)
+{
+  size_t have = 0;
+  while (have < cap) {
+    ssize_t got = recv(fd, buffer + have, cap - have, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    have += (size_t)got;
+  }
+  return have;
+}
+
+/* spawn_keeper(text) -> reply, or nil and a message. Starts this program anew as `__keeper` in a
+ * session of its own; `text` goes over its stdin, so that no secret is in an argument; the reply is
+ * what it says before it lets go of us. Blocks: the command has nothing else to do. */
+static int spawn_keeper(lua_State *L)
+{
+  size_t len;
+  const char *text = luaL_checklstring(L, 1, &len);
+  int pair[2];
+  pid_t pid;
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+    return fail(L, "cannot start the keeper", "(socketpair)");
+  errno = start_keeper(pair[1], &pid);
+  close(pair[1]);
+  if (errno != 0) {
+    close(pair[0]);
+    return fail(L, "cannot start the keeper", "/proc/self/exe");
+  }
+  char reply[16384];
+  send_all(pair[0], text, len);
+  size_t have = receive_all(pair[0], reply, sizeof reply);
+  close(pair[0]);
+  if (have > 0) {
+    lua_pushlstring(L, reply, have);
+    return 1;
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  lua_pushnil(L);
+  lua_pushfstring(L, "the keeper ended without a word (wait status %d)", status);
+  return 2;
+}
+
+/* let_go(): the keeper's last tie to who started it: streams and working directory. */
+static int let_go(lua_State *L)
+{
+  int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0 || chdir("/") < 0) return fail(L, "cannot open", "/dev/null");
+  for (int fd = 0; fd <= 2; fd++) dup2(null, fd);
+  close(null);
+  lua_pushboolean(L, true);
+  return 1;
+}
+
+/* raise_open_files(): the soft limit to the hard one: many sandboxes are many descriptors. */
+static int raise_open_files(lua_State *L)
+{
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  lua_pushboolean(L, true);
+  return 1;
+}
+
+int luaopen_mooncage_cli_system(lua_State *L)
+{
+  static const luaL_Reg functions[] = {{"runtime_dir", runtime_dir},
+                                       {"list", list},
+                                       {"remove", remove_file},
+                                       {"write_private", write_private},
+                                       {"spawn_keeper", spawn_keeper},
+                                       {"let_go", let_go},
+                                       {"raise_open_files", raise_open_files},
+                                       {NULL, NULL}};
+  lua_newtable(L);
+  luaL_register(L, NULL, functions);
+  return 1;
+}

@@ -1,0 +1,47 @@
+-- interrupt.lua: signals to `mooncage` itself while a command runs in a sandbox. The first is
+-- handed on to it; the second kills it. Before it runs, the first ends everything.
+local exit = require "mooncage.cli.exit"
+local mooncage = require "mooncage"
+
+local interrupt = {}
+
+local NAMES = { "SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT" }
+
+-- What runs now, and which signal made us kill it.
+local state = { process = nil, asked = false, killed_by = nil }
+
+local function on_signal(name)
+  if not state.process then os.exit(128 + exit.signal_number(name)) end
+  if not state.asked and state.process:signal(name) then
+    state.asked = true
+    return
+  end
+  state.killed_by = name
+  state.process:cancel()
+end
+
+---From now on signals are ours to judge.
+function interrupt.watch()
+  for _, name in ipairs(NAMES) do
+    mooncage.on_signal(name, function() on_signal(name) end)
+  end
+end
+
+---Starts a command and waits for it.
+---@return mooncage.Result? result, table? err
+function interrupt.during(session, argv, options)
+  local process, err = session:attach(argv, options)
+  if not process then return nil, err end
+  state.process, state.asked = process, false
+  local result, failure = process:wait()
+  state.process = nil
+  return result, failure
+end
+
+---Did a signal to us kill the command? Then its exit status says so, and nothing else needs saying.
+---@return integer?
+function interrupt.status()
+  return state.killed_by and 128 + exit.signal_number(state.killed_by)
+end
+
+return interrupt
