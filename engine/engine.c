@@ -219,13 +219,8 @@ static void close_main(void *arg)
   mcg_error *error = NULL;
   if (mcg_sessions_close && mcg_sessions_close(engine, &error) < 0) keep_first(&self->error, error);
   if (mcg_spawner_stop && engine->spawner) mcg_spawner_stop(engine);
-  if (mcg_streams_end && engine->streams) mcg_streams_end(engine);
   mcg_fibers_cancel_all(engine);
   while (mcg_fibers_live(engine) > 1) wait_for_fiber(engine);
-  for (int i = 0; i < 2; i++) { /* handles that are being closed have their turn */
-    error = NULL;
-    if (mcg_fiber_sleep(engine, 0, &error) < 0) keep_first(&self->error, error);
-  }
 }
 
 static void close_completed(mcg_engine *engine)
@@ -243,6 +238,7 @@ static void close_ended(void *arg)
 {
   closing *self = arg;
   self->engine->closer = self;
+  if (mcg_streams_end && self->engine->streams) mcg_streams_end(self->engine);
   mcg_fibers_close(self->engine, close_completed);
 }
 

@@ -514,27 +514,32 @@ static void closed_one(mcg_fibers *fibers)
   if (--fibers->handles == 0) fibers->closed(fibers->engine);
 }
 
-static void on_fiber_closed(uv_handle_t *timer)
+static void on_timer_closed(uv_handle_t *timer)
 {
   closed_one(((mcg_fiber *)timer->data)->fibers);
 }
 
-static void on_own_closed(uv_handle_t *handle)
+static void on_idle_closed(uv_handle_t *idle)
 {
-  closed_one(handle->data);
+  closed_one(idle->data);
+}
+
+/* A turn later than whatever else was being closed: when ours are gone, so is that. */
+static void on_check_closed(uv_handle_t *check)
+{
+  mcg_fibers *fibers = check->data;
+  for (mcg_fiber *fiber = fibers->all; fiber; fiber = fiber->all_next) {
+    fibers->handles++;
+    uv_close((uv_handle_t *)&fiber->timer, on_timer_closed);
+  }
+  fibers->handles++;
+  uv_close((uv_handle_t *)&fibers->idle, on_idle_closed);
 }
 
 void mcg_fibers_close(mcg_engine *engine, void (*closed)(mcg_engine *engine))
 {
-  mcg_fibers *fibers = engine->fibers;
-  fibers->closed = closed;
-  fibers->handles = 2;
-  for (mcg_fiber *fiber = fibers->all; fiber; fiber = fiber->all_next) {
-    fibers->handles++;
-    uv_close((uv_handle_t *)&fiber->timer, on_fiber_closed);
-  }
-  uv_close((uv_handle_t *)&fibers->idle, on_own_closed);
-  uv_close((uv_handle_t *)&fibers->check, on_own_closed);
+  engine->fibers->closed = closed;
+  uv_close((uv_handle_t *)&engine->fibers->check, on_check_closed);
 }
 
 void mcg_fibers_free(mcg_engine *engine)
