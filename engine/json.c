@@ -47,10 +47,11 @@ struct json_t *mcg_json_parse(const char *text, size_t len, mcg_error **err)
     mcg_fail(err, MCG_INVALID, "nest less", "JSON text is nested deeper than %d", DEPTH_MAX);
     return NULL;
   }
-  json_error_t reason;
+  json_error_t reason = {.text = ""};
   json_t *json = json_loadb(text, len, JSON_REJECT_DUPLICATES, &reason);
   if (json) return json;
-  if (json_error_code(&reason) == json_error_out_of_memory) {
+  /* Without memory jansson may also leave the reason as it was. */
+  if (!*reason.text || json_error_code(&reason) == json_error_out_of_memory) {
     mcg_fail(err, MCG_NOMEM, NULL, "no memory for JSON text of %zu bytes", len);
     return NULL;
   }
