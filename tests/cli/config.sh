@@ -1,0 +1,42 @@
+# config.sh: configuration files: where they are looked for, what is wrong with them.
+
+config() { printf '%s\n' "$2" >"$1"; }
+
+config c.lua 'return { environment = { A = "from file" }, limits = { exec_s = 20 } }'
+check "--config" gives 0 'from file' "mooncage --config c.lua run -- sh -c 'echo \$A'"
+check "MOONCAGE_CONFIG" gives 0 'from file' "MOONCAGE_CONFIG=c.lua mooncage run -- sh -c 'echo \$A'"
+mkdir -p "$work/config/mooncage"
+config "$work/config/mooncage/config.lua" 'return { environment = { A = "of the user" } }'
+check "the user's own" gives 0 'of the user' "mooncage run -- sh -c 'echo \$A'"
+rm "$work/config/mooncage/config.lua"
+check "flags are over the file" gives 0 flag "mooncage --config c.lua run --env A=flag -- sh -c 'echo \$A'"
+config mooncage.lua 'error "must not run"'
+check "a mooncage.lua that lies here is not used" gives 0 hi 'mooncage run -- echo hi' 'is not used'
+check "and --json does not mention it" gives 0 '*' \
+  'mooncage --json run -- true 2>stderr; s=$?; test ! -s stderr || exit 99; exit $s'
+rm mooncage.lua
+
+config bad.lua $'return {\n  limits = = 1\n}'
+check "a parse error, with file and line" gives 2 '' 'mooncage --config bad.lua run -- true' 'bad.lua:2:'
+config bad.lua $'\nerror("nope")'
+check "a throw, with file and line" gives 2 '' 'mooncage --config bad.lua run -- true' 'bad.lua:2: nope'
+config bad.lua $'return {\n  limits = { memroy_mb = 64 },\n}'
+check "an unknown key, with line and nearest" gives 2 '' 'mooncage --config bad.lua run -- true' 'bad.lua:2:'
+check "nearest" gives 2 '' 'mooncage --config bad.lua run -- true' 'memory_mb'
+config bad.lua $'return {\n\n  limits = "much",\n}'
+check "a wrong type, with line" gives 2 '' 'mooncage --config bad.lua run -- true' 'bad.lua:3:'
+config bad.lua 'return 5'
+check "no table" gives 2 '' 'mooncage --config bad.lua run -- true' 'not a table'
+config bad.lua 'return { environment = { T = secret "NO_SUCH_SECRET_HERE" } }'
+check "a missing secret" gives 125 '' 'mooncage --config bad.lua run -- true' 'NO_SUCH_SECRET_HERE'
+config good.lua 'return { environment = { T = secret "TOKEN" } }'
+check "a secret reaches the command" gives 0 s3cret \
+  "TOKEN=s3cret mooncage --config good.lua run -- sh -c 'echo \$T'"
+printf '\033LJ' >bytecode.lua
+check "bytecode" gives 2 '' 'mooncage --config bytecode.lua run -- true' 'bytecode'
+check "a missing file" gives 125 '' 'mooncage --config none.lua run -- true' 'none.lua'
+config two.lua 'return { candidates = { mooncage.jail {}, mooncage.subprocess {} } }'
+check "more than one candidate" json_is 125 'd["error"]["code"] == "unsupported"' \
+  'mooncage --json --config two.lua run -- true'
+config key.lua 'return { audit = false }'
+check "a key of later is unknown" gives 2 '' 'mooncage --config key.lua run -- true' 'audit'

@@ -1,0 +1,20 @@
+# files.sh: --copy-in, --copy-out, --bind.
+
+mkdir -p tree/sub
+echo one >tree/sub/file
+check "--copy-in of a directory" gives 0 one 'mooncage run --copy-in tree -- cat tree/sub/file'
+check "--copy-in under another name" gives 0 one 'mooncage run --copy-in tree/sub/file:x/y -- cat x/y'
+check "--copy-in of nothing" gives 125 '' 'mooncage run --copy-in no-such-file -- true' no-such-file
+ln -sf /etc/passwd tree/link
+check "--copy-in refuses a link" gives '*' '' '! mooncage run --copy-in tree -- true' link
+rm tree/link
+check "--copy-out" gives 0 made 'mooncage run --copy-out made -- sh -c "echo made > made" && cat made'
+check "--copy-out under another name" gives 0 made \
+  'mooncage run --copy-out made:out/made -- sh -c "echo made > made" && cat out/made'
+check "--copy-out of nothing" gives 125 '' 'mooncage run --copy-out nothing -- true' nothing
+check "--bind is live and read-only" gives 0 one \
+  "mooncage run --bind \$PWD/tree:/data -- sh -c 'cat /data/sub/file; ! echo x > /data/new'"
+check "nothing was written" test ! -e tree/new
+check "--bind rw" gives 0 '' "mooncage run --bind \$PWD/tree:/data:rw -- sh -c 'echo x > /data/new'"
+check "was written" test -e tree/new
+check "--bind of nothing" gives 125 '' 'mooncage run --bind /no/such:/data -- true' '/no/such'

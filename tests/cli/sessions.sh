@@ -1,0 +1,60 @@
+# sessions.sh: sessions that stay: create, exec, cp, ps, stop.
+
+check "ps with none" gives 0 '' 'mooncage ps -q'
+check "exec in none" gives 125 '' 'mooncage exec nosuch -- true' 'there is no session nosuch'
+check "create" gives 0 '*' 'mooncage create --env A=v > id'
+id=$(cat id)
+check "prints an id" test -n "$id"
+check "ps lists it" gives 0 "$id" 'mooncage ps -q'
+check "ps for people" shows jail 'mooncage ps'
+check "ps --json" json_is 0 "d['sessions'][0]['id'] == '$id' and d['sessions'][0]['ends_in_s'] > 3000" \
+  'mooncage --json ps'
+check "exec" gives 7 v "mooncage exec $id -- sh -c 'echo \$A; echo kept > file; exit 7'"
+check "what it wrote stays" gives 0 kept "mooncage exec $id -- cat file"
+check "a beginning of the id is enough" gives 0 kept "mooncage exec ${id:0:6} -- cat file"
+check "exec reads our stdin" gives 0 HI "echo hi | mooncage exec $id -- tr a-z A-Z"
+check "exec --env, --workdir" gives 0 'w /tmp' \
+  "mooncage exec --env B=w --workdir /tmp $id -- sh -c 'echo \$B \$PWD'"
+check "exec --timeout" gives 124 '' "mooncage exec --timeout 300ms $id -- sleep ${nap}30"
+check "kills only that" gives 0 kept "mooncage exec $id -- cat file"
+check "exec --json" json_is 0 'd["stdout"] == "kept\n"' "mooncage --json exec $id -- cat file"
+check "exec with a sandbox flag" gives 2 '' "mooncage exec --memory 1G $id -- true" '--memory'
+check "cp in" gives 0 in "echo in > in; mooncage cp in $id:there && mooncage exec $id -- cat there"
+check "cp out" gives 0 kept "mooncage cp $id:file out && cat out"
+check "cp of a directory" gives 0 deep \
+  "mkdir -p d/e; echo deep > d/e/f; mooncage cp d $id:d && mooncage exec $id -- cat d/e/f"
+check "cp of what is missing" gives 125 '' "mooncage cp $id:missing x" missing
+check "cp between two sessions" gives 2 '' "mooncage cp $id:a $id:b" 'one of the places'
+client_killed() {
+  mooncage exec "$id" -- sh -c "echo up; exec sleep ${nap}31" >"$work/up" 2>&1 &
+  local pid=$! _
+  for _ in $(seq 400); do
+    grep -q up "$work/up" && break
+    sleep 0.05
+  done
+  kill -KILL $pid
+  wait $pid 2>/dev/null
+  no_process "sleep ${nap}31" && gives 0 kept "mooncage exec $id -- cat file"
+}
+check "a killed client's command dies, the session lives" client_killed
+check "no secret in an argument" gives 0 '' \
+  "mooncage create --env TOKEN=s3cr3t-77 > id2; ! grep -alF s3cr3t-77 /proc/[0-9]*/cmdline | grep -v self; mooncage stop \$(cat id2) >/dev/null"
+check "stop" gives 0 "$id" "mooncage stop $id"
+check "it is gone" gives 125 '' "mooncage exec $id -- true" "no session $id"
+check "stop of what is gone" gives 125 '' "mooncage stop $id" "no session"
+check "--ttl ends it" gives 0 '' \
+  'mooncage create --ttl 1s > id3; for i in $(seq 100); do mooncage ps -q | grep -q . || exit 0; sleep 0.1; done; exit 1'
+check "create that is refused" gives 125 '' 'mooncage create --network open' 'fix:'
+check "create --json" json_is 0 'd["session"]["id"] and d["session"]["backend"] == "jail"' \
+  'mooncage --json create --ttl 60s'
+check "stop --all" gives 0 '' 'mooncage stop --all >/dev/null; mooncage ps -q'
+keeper_killed() {
+  local id keeper
+  id=$(mooncage create) || return 1
+  mooncage exec "$id" -- sh -c "setsid sleep ${nap}32 >/dev/null 2>&1 &"
+  keeper=$(pgrep -n -f 'mooncage __keeper') || { echo "no keeper"; return 1; }
+  kill -KILL "$keeper"
+  no_process "sleep ${nap}32" || return 1
+  gives 125 '' "mooncage exec $id -- true" 'has ended' && gives 0 '' 'mooncage ps -q'
+}
+check "a killed keeper leaves nothing, and ps forgets it" keeper_killed

@@ -1,0 +1,7 @@
+# shell.sh: the interactive terminal, on a PTY that a small Python program plays the user of.
+
+check "shell needs a terminal" gives 2 '' 'mooncage shell </dev/null' terminal
+terminal() { timeout 90 python3 "$root/tests/cli/terminal.py" "$@"; }
+for what in hello size resize interrupt status restored killed; do
+  check "shell: $what" terminal "$what"
+done

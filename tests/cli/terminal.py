@@ -1,0 +1,139 @@
+# terminal.py: plays the user of `mooncage shell` on a pseudo terminal; argv[1] says which case.
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+
+
+def set_size(fd, rows, cols):
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+
+class Terminal:
+    """A child on a pseudo terminal of 33 x 101; what it printed is in self.seen."""
+
+    def __init__(self, *argv):
+        self.seen = b""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            time.sleep(0.2)  # the parent sets the size first
+            os.execvp(argv[0], argv)
+        set_size(self.fd, 33, 101)
+        self.before = termios.tcgetattr(self.fd)
+
+    def send(self, text):
+        os.write(self.fd, text.encode())
+
+    def expect(self, text, seconds=20):
+        end = time.monotonic() + seconds
+        while text.encode() not in self.seen:
+            ready, _, _ = select.select([self.fd], [], [], max(0, end - time.monotonic()))
+            if not ready:
+                sys.exit("expected %r, saw %r" % (text, self.seen[-600:]))
+            try:
+                data = os.read(self.fd, 65536)
+            except OSError:
+                data = b""
+            if not data:
+                sys.exit("expected %r before the end, saw %r" % (text, self.seen[-600:]))
+            self.seen += data
+        self.seen = self.seen.split(text.encode(), 1)[1]
+
+    def status(self):
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            ready, _, _ = select.select([self.fd], [], [], 0.05)
+            if ready:
+                try:
+                    self.seen += os.read(self.fd, 65536)
+                except OSError:
+                    pass
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                return os.waitstatus_to_exitcode(status)
+        os.kill(self.pid, signal.SIGKILL)
+        sys.exit("it did not end; saw %r" % self.seen[-600:])
+
+    def restored(self):
+        """Only true while the terminal still exists: ask before closing it."""
+        now = termios.tcgetattr(self.fd)
+        return now[:4] == self.before[:4]
+
+
+def wanted(what, got, expected):
+    if got != expected:
+        sys.exit("%s: %r, not %r" % (what, got, expected))
+
+
+def hello():
+    t = Terminal("mooncage", "shell")
+    t.send("echo he''llo; tty\n")
+    t.expect("hello")
+    t.expect("/dev/pts/")
+    t.send("exit 0\n")
+    wanted("status", t.status(), 0)
+
+
+def size():
+    t = Terminal("mooncage", "shell", "--", "sh", "-c", "stty size; echo e''nd")
+    t.expect("33 101")
+    wanted("status", t.status(), 0)
+
+
+def resize():
+    t = Terminal("mooncage", "shell", "--", "bash", "--norc", "-c",
+                 "trap 'stty size' WINCH; echo r''eady; while :; do sleep 0.1; done")
+    t.expect("ready")
+    set_size(t.fd, 44, 120)
+    t.expect("44 120")
+    t.send("\x03")
+    wanted("status", t.status(), 130)
+
+
+def interrupt():
+    t = Terminal("mooncage", "shell", "--", "sh", "-c",
+                 "trap 'echo tr''apped' INT; echo r''eady; sleep 30; echo st''ill; exit 5")
+    t.expect("ready")
+    t.send("\x03")
+    t.expect("trapped")
+    t.expect("still")
+    wanted("status", t.status(), 5)
+
+
+def status():
+    t = Terminal("mooncage", "shell", "--", "sh", "-c", "exit 42")
+    wanted("status", t.status(), 42)
+
+
+def restored():
+    t = Terminal("sh", "-c", "mooncage shell -- sh -c 'echo in''side; exit 3'; echo s''tatus $?; read x")
+    t.expect("inside")
+    t.expect("status 3")
+    if not t.restored():
+        sys.exit("the terminal was left in raw mode")
+    t.send("x\n")
+    t.status()
+
+
+def killed():
+    t = Terminal("sh", "-c",
+                 "mooncage shell -- sh -c 'echo in''side; sleep 600'; echo s''tatus $?; read x")
+    t.expect("inside")
+    raw = not t.restored()
+    with open("/proc/%d/task/%d/children" % (t.pid, t.pid)) as file:
+        os.kill(int(file.read().split()[0]), signal.SIGTERM)
+    t.expect("status 143")
+    if not raw:
+        sys.exit("control: it was never in raw mode")
+    if not t.restored():
+        sys.exit("the terminal was left in raw mode")
+    t.send("x\n")
+    t.status()
+
+
+globals()[sys.argv[1]]()
