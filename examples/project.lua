@@ -13,8 +13,8 @@ local command = arg[2] or "echo 'seen by a sandbox' >> README.md"
 mooncage.with({ project = directory }, function(session)
   local result = assert(session:exec(command, { timeout = 600 }))
   io.write(result.stdout, result.stderr)
-  local report = assert(session:project_diff())
+  local report = assert(session:diff())
   for _, change in ipairs(report.changes) do print(change.op, change.path) end
   io.write(report.diff)
-  -- session:project_apply() would write this back to the directory.
+  -- session:apply() would write this back to the directory.
 end)

@@ -187,6 +187,21 @@ static int spawn_keeper(lua_State *L)
   return 2;
 }
 
+/* absolute(path): a path that means the same from everywhere. */
+static int absolute(lua_State *L)
+{
+  const char *path = luaL_checkstring(L, 1);
+  char here[4096];
+  if (path[0] == '/') {
+    lua_settop(L, 1);
+    return 1;
+  }
+  if (!getcwd(here, sizeof here)) return fail(L, "cannot find the working directory of", path);
+  bool dot = strcmp(path, ".") == 0;
+  lua_pushfstring(L, "%s%s%s", here, dot ? "" : "/", dot ? "" : path);
+  return 1;
+}
+
 /* let_go(): the keeper's last tie to who started it: streams and working directory. */
 static int let_go(lua_State *L)
 {
@@ -217,6 +232,7 @@ int luaopen_mooncage_cli_system(lua_State *L)
                                        {"remove", remove_file},
                                        {"write_private", write_private},
                                        {"spawn_keeper", spawn_keeper},
+                                       {"absolute", absolute},
                                        {"let_go", let_go},
                                        {"raise_open_files", raise_open_files},
                                        {NULL, NULL}};

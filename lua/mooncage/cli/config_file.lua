@@ -123,14 +123,14 @@ end
 ---@param flags_of table<string, string> key -> the flag that set it
 function config_file.locate(err, path, flags_of)
   local where, text = err.message:match "^([%a_][%w_%.%[%]]*): (.*)$"
-  if err.code ~= "invalid" or not where then return err end
+  if not where then return err end
   local plain = where:gsub("%[%d+%]", "")
   local first, last = plain:match "^[%w_]+", plain:match "[%w_]+$"
   local flag = flags_of[last] or flags_of[first]
   if flag then
     if flag == "--option" and last ~= "options" then flag = flag .. " " .. last end
     err.message = ("%s: %s"):format(flag, text)
-  elseif path then
+  elseif path and err.code == "invalid" then
     local line = line_of(path, last)
     err.message = line and ("%s:%d: %s"):format(path, line, err.message)
       or ("%s: %s"):format(path, err.message)

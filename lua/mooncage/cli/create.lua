@@ -17,18 +17,13 @@ local function without_functions(config)
   return data
 end
 
-local function absolute(path)
-  if path:sub(1, 1) == "/" then return path end
-  return (os.getenv "PWD" or ".") .. "/" .. path
-end
-
 ---@return table? card with id, backend, enforcement; table? err
 local function start(flags)
   local config, err, path = sandbox.config(flags)
   if not config then return nil, err end
   local copies = {}
   for i, copy in ipairs(flags["copy-in"] or {}) do
-    copies[i] = { from = absolute(copy.from), to = copy.to or sandbox.base_name(copy.from) }
+    copies[i] = { from = assert(system.absolute(copy.from)), to = copy.to or sandbox.base_name(copy.from) }
   end
   local order = { config = without_functions(config), ttl = flags.ttl or HOUR, copies = copies }
   local reply, why = system.spawn_keeper(mooncage.json.encode(order))

@@ -1,11 +1,11 @@
 -- interrupt.lua: signals to `mooncage` itself while a command runs in a sandbox. The first is
 -- handed on to it; the second kills it. Before it runs, the first ends everything.
 local exit = require "mooncage.cli.exit"
-local mooncage = require "mooncage"
+local terminal = require("mooncage.core").terminal
 
 local interrupt = {}
 
-local NAMES = { "SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT" }
+local NAMES = { "INT", "TERM", "HUP", "QUIT" }
 
 -- What runs now, and which signal made us kill it.
 local state = { process = nil, asked = false, killed_by = nil }
@@ -23,14 +23,14 @@ end
 ---From now on signals are ours to judge.
 function interrupt.watch()
   for _, name in ipairs(NAMES) do
-    mooncage.on_signal(name, function() on_signal(name) end)
+    terminal.on_signal(name, function() on_signal(name) end)
   end
 end
 
 ---Starts a command and waits for it.
 ---@return mooncage.Result? result, table? err
 function interrupt.during(session, argv, options)
-  local process, err = session:attach(argv, options)
+  local process, err = session:_attach(argv, options)
   if not process then return nil, err end
   state.process, state.asked = process, false
   local result, failure = process:wait()

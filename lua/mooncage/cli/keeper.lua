@@ -8,6 +8,7 @@ local mooncage = require "mooncage"
 local output = require "mooncage.cli.output"
 local sandbox = require "mooncage.cli.sandbox"
 local system = require "mooncage.cli.system"
+local terminal = require("mooncage.core").terminal
 
 local keeper = {}
 
@@ -36,11 +37,11 @@ end
 ---Waits until the session has ended elsewhere, or has to end now.
 local function hold(session, ttl)
   local over = false
-  for _, name in ipairs { "SIGTERM", "SIGINT", "SIGHUP" } do
-    mooncage.on_signal(name, function() over = true end)
+  for _, name in ipairs { "TERM", "INT", "HUP" } do
+    terminal.on_signal(name, function() over = true end)
   end
   local deadline = mooncage.now() + ttl
-  while not over and session.state_name ~= "closed" and mooncage.now() < deadline do
+  while not over and session:info().state ~= "closed" and mooncage.now() < deadline do
     mooncage.sleep(math.min(0.5, math.max(0.001, deadline - mooncage.now())))
   end
 end

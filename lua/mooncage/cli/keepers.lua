@@ -169,7 +169,7 @@ end
 function keepers.announce(session, ends_at)
   local directory, err = keepers.directory(true)
   if not directory then return nil, err end
-  local kept, failure = session:keep(("%s/%s.sock"):format(directory, session.id))
+  local kept, failure = session:_keep(("%s/%s.sock"):format(directory, session.id))
   if not kept then return nil, failure end
   local state, problem = session:state()
   if not state then return nil, problem end

@@ -3,6 +3,7 @@
 local config_file = require "mooncage.cli.config_file"
 local mooncage = require "mooncage"
 local output = require "mooncage.cli.output"
+local system = require "mooncage.cli.system"
 local values = require "mooncage.cli.values"
 
 local sandbox = {}
@@ -16,8 +17,6 @@ local LIMITS = {
   timeout = { key = "exec_s", unit = 1 },
   wall = { key = "wall_s", unit = 1 },
 }
-
-local NETWORKS = { none = { default = "deny" }, host = "host", open = { default = "allow" } }
 
 local function shallow(from)
   local to = {}
@@ -79,16 +78,32 @@ local function add_options(options, flags)
   return options
 end
 
----The candidate: the flags' backend, else the file's, else the jail; with --option on top.
+local function add_binds(options, flags)
+  if not flags.bind then return end
+  local binds = {}
+  for _, bind in ipairs(options.binds or {}) do binds[#binds + 1] = bind end
+  for _, bind in ipairs(flags.bind) do
+    binds[#binds + 1] = {
+      source = assert(system.absolute(bind.source)),
+      target = bind.target,
+      writable = bind.writable,
+    }
+  end
+  options.binds = binds
+end
+
+---The candidate: the flags' backend, else the file's, else the jail; with the flags that are
+---options of a backend on top.
 local function set_backend(config, flags)
   if flags.backend then
     config.backend, config.candidates = { id = flags.backend }, nil
   end
-  if not flags.option then return end
+  if not flags.option and not flags.bind then return end
   local only = config.candidates and #config.candidates == 1 and config.candidates[1]
   local given = config.backend or only
-  local candidate = shallow(given or { id = "jail" })
+  local candidate = type(given) == "string" and { id = given } or shallow(given or { id = "jail" })
   candidate.options = add_options(shallow(candidate.options), flags)
+  add_binds(candidate.options, flags)
   config.backend, config.candidates = candidate, nil
 end
 
@@ -100,14 +115,6 @@ local function set_limits(config, flags)
   if next(limits) ~= nil then config.limits = limits end
 end
 
-local function set_binds(config, flags)
-  if not flags.bind then return end
-  local binds = {}
-  for _, bind in ipairs(config.binds or {}) do binds[#binds + 1] = bind end
-  for _, bind in ipairs(flags.bind) do binds[#binds + 1] = bind end
-  config.binds = binds
-end
-
 ---What sessions start from: the configuration file with the flags over it.
 ---@param flags table
 ---@return table? config, table? err, string? path of the configuration file
@@ -117,15 +124,14 @@ function sandbox.config(flags)
   local config = shallow(file)
   set_backend(config, flags)
   set_limits(config, flags)
-  set_binds(config, flags)
-  if flags.network then config.network = NETWORKS[flags.network] end
+  if flags.network then config.network = flags.network end
   if flags.env or flags["env-file"] then
     local environment, err = sandbox.environment(flags, config.environment)
     if not environment then return nil, err end
     config.environment = environment
   end
   if flags.workdir then config.working_directory = flags.workdir end
-  if flags.project then config.project = flags.project end
+  if flags.project then config.project = assert(system.absolute(flags.project)) end
   if flags["best-effort"] then config.enforcement = "best_effort" end
   return config, nil, path
 end
@@ -230,7 +236,7 @@ end
 function sandbox.project(session, flags, ok)
   local report = {}
   if flags.diff then
-    local found, err = session:project_diff()
+    local found, err = session:diff()
     if not found then return nil, err end
     report.changes, report.diff = found.changes, found.diff
     if not output.is_json() then print_changes(found) end
@@ -240,7 +246,7 @@ function sandbox.project(session, flags, ok)
       output.warn(("the command failed: nothing was written to %s"):format(flags.project))
       report.applied = false
     else
-      local applied, err = session:project_apply { git = flags["apply-git"] or false }
+      local applied, err = session:apply { git = flags["apply-git"] or false }
       if not applied then return nil, err end
       report.applied = true
     end
