@@ -23,7 +23,10 @@ local function start(flags)
   if not config then return nil, err end
   local copies = {}
   for i, copy in ipairs(flags["copy-in"] or {}) do
-    copies[i] = { from = assert(system.absolute(copy.from)), to = copy.to or sandbox.base_name(copy.from) }
+    copies[i] = {
+      from = assert(system.absolute(copy.from)),
+      to = copy.to or sandbox.base_name(copy.from),
+    }
   end
   local order = { config = without_functions(config), ttl = flags.ttl or HOUR, copies = copies }
   local reply, why = system.spawn_keeper(mooncage.json.encode(order))

@@ -38,6 +38,11 @@ function interrupt.during(session, argv, options)
   return result, failure
 end
 
+---The window of our terminal has another size.
+function interrupt.resize(cols, rows)
+  if state.process and cols then state.process:resize(cols, rows) end
+end
+
 ---Did a signal to us kill the command? Then its exit status says so, and nothing else needs saying.
 ---@return integer?
 function interrupt.status()

@@ -32,13 +32,13 @@ function run.attached(session, argv, options)
   return interrupt.during(session, argv, options)
 end
 
----The steps of one command; the first error is what is told.
-local function steps(session, line)
-  local flags = line.flags
+---The steps round one command, which `execute` runs; the first error is what is told.
+---@return mooncage.Result? result, table? err, table? project
+function run.steps(session, flags, execute)
   local ok, err = sandbox.copy_in(session, flags)
   if not ok then return nil, err end
   local result
-  result, err = run.attached(session, line.rest, {})
+  result, err = execute()
   if not result then return nil, err end
   ok, err = sandbox.copy_out(session, flags)
   if not ok then return nil, err end
@@ -52,7 +52,9 @@ local function run_command(line)
   interrupt.watch()
   local session, err = sandbox.open(line.flags)
   if not session then return nil, err end
-  local result, problem, project = steps(session, line)
+  local result, problem, project = run.steps(session, line.flags, function()
+    return run.attached(session, line.rest, {})
+  end)
   local reported = result and run.report(session, result, project)
   local closed, close_error = session:close()
   if not result then return nil, problem end
