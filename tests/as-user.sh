@@ -64,7 +64,7 @@ as_user() {
     fi
     cd "$user_copy" || exit 1
     exec setpriv --reuid "$user_id" --regid "$group_id" --clear-groups --inh-caps=-all -- \
-      env -i PATH="$PATH" LC_ALL=C HOME="$user_copy/home" TMPDIR="$user_copy/tmp" \
+      env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C HOME="$user_copy/home" TMPDIR="$user_copy/tmp" \
       XDG_RUNTIME_DIR="$user_copy/run" USER=tester MOONCAGE_DELEGATED="$([ "$how" = delegated ] && echo 1)" \
       MOONCAGE_BUILD="$user_copy/build/dev" MOONCAGE="$user_copy/build/dev/mooncage" \
       MOONCAGE_INIT="$user_copy/build/dev/mooncage-init" \
