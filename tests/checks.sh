@@ -4,15 +4,15 @@ ok=0 bad=0 skips=0
 
 # check "what should hold" COMMAND...: passes when the command succeeds; its output shows when not.
 check() {
-  local what=$1 output
+  local what=$1 check_output
   shift
-  if output=$("$@" 2>&1); then
+  if check_output=$("$@" 2>&1); then
     ok=$((ok + 1))
     echo "ok: $what"
   else
     bad=$((bad + 1))
     echo "FAILED: $what"
-    [ -z "$output" ] || printf '%s\n' "$output" | tail -n 40 | sed 's/^/    /'
+    [ -z "$check_output" ] || printf '%s\n' "$check_output" | tail -n 40 | sed 's/^/    /'
   fi
 }
 
