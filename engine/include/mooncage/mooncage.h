@@ -103,15 +103,17 @@ MCG_API int mcg_engine_new(const mcg_engine_options *options, mcg_engine **out, 
 MCG_API int mcg_engine_add_backend(mcg_engine *engine, const mcg_backend *backend, mcg_error **err);
 /* Cancels what runs, closes every session, then completes; after that only mcg_engine_free. */
 MCG_API int mcg_engine_close(mcg_engine *engine, mcg_done done, void *data, mcg_error **err);
-/* Only after the completion of mcg_engine_close (a host that must leave at once may skip both: the
- * spawner process notices and cleans up within two seconds). NULL is fine. */
+/* Only after the completion of mcg_engine_close, or in it; in it an engine with a loop of its own only
+ * where mcg_engine_turn turns that. A host that must leave at once may skip both: the spawner process
+ * notices and cleans up within two seconds. NULL is fine. */
 MCG_API void mcg_engine_free(mcg_engine *engine);
 
 /* A foreign loop polls the descriptor for reading for at most the timeout (ms, -1: for ever), then
  * turns. Ask for the timeout again after every call into the engine. */
 MCG_API int mcg_engine_fd(const mcg_engine *engine);
 MCG_API int mcg_engine_timeout(const mcg_engine *engine);
-MCG_API int mcg_engine_turn(mcg_engine *engine); /* > 0: more to do at once or later */
+/* > 0: more to do at once or later. -1: called from a callback, and nothing was done. */
+MCG_API int mcg_engine_turn(mcg_engine *engine);
 MCG_API struct uv_loop_s *mcg_engine_loop(mcg_engine *engine);
 
 /* Ends an operation early. Its completion still comes exactly once, with `canceled` unless it had
