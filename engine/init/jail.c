@@ -1,0 +1,187 @@
+/* jail.c: the clone, and the order of the child's steps. */
+#include "jail.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include "server.h"
+#include "kernel.h"
+
+#define NAMESPACES \
+  (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+
+void mcg_jail_order_init(mcg_jail_order *order)
+{
+  *order = (mcg_jail_order){.control = -1, .spawner_pidfd = -1, .cgroup = -1, .range = 1,
+                            .rootfs = -1, .project = -1, .disk = -1};
+  for (size_t i = 0; i < MCG_JAIL_MOUNTS_MAX; i++) order->mounts[i] = -1;
+}
+
+static void close_fd(int *fd)
+{
+  if (*fd >= 0) close(*fd);
+  *fd = -1;
+}
+
+void mcg_jail_order_fini(mcg_jail_order *order)
+{
+  close_fd(&order->control);
+  close_fd(&order->cgroup);
+  close_fd(&order->rootfs);
+  close_fd(&order->project);
+  close_fd(&order->disk);
+  for (size_t i = 0; i < MCG_JAIL_MOUNTS_MAX; i++) close_fd(&order->mounts[i]);
+  mcg_spawn_spec_fini(&order->spec);
+}
+
+int mcg_jail_fail(mcg_jail *jail, const char *step, int number, const char *format, ...)
+{
+  if (jail->step) return -1;
+  jail->step = step;
+  jail->error = number;
+  va_list list;
+  va_start(list, format);
+  vsnprintf(jail->why, sizeof jail->why, format, list);
+  va_end(list);
+  return -1;
+}
+
+void mcg_jail_note(mcg_jail *jail, const char *format, ...)
+{
+  size_t room = sizeof jail->text - jail->text_len;
+  if (jail->mechanism_count == MCG_JAIL_MECHANISMS || room < 2) return;
+  char *at = jail->text + jail->text_len;
+  va_list list;
+  va_start(list, format);
+  int len = vsnprintf(at, room, format, list);
+  va_end(list);
+  if (len < 0 || (size_t)len >= room) return;
+  jail->mechanisms[jail->mechanism_count++] = at;
+  jail->text_len += (unsigned)len + 1;
+}
+
+/* ---- the child ------------------------------------------------------------------------------ */
+
+/* The spawner may have died before the death signal was armed. */
+static int tie_to_spawner(mcg_jail *jail)
+{
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+    return mcg_jail_fail(jail, "spawner", errno, "cannot be tied to the spawner's life");
+  struct pollfd spawner = {.fd = jail->order->spawner_pidfd, .events = POLLIN};
+  if (spawner.fd >= 0 && poll(&spawner, 1, 0) != 0) _exit(1);
+  return 0;
+}
+
+static int standard_streams(mcg_jail *jail)
+{
+  int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) return mcg_jail_fail(jail, "mounts", errno, "open /dev/null in the sandbox");
+  for (int fd = 0; fd < 3; fd++)
+    if (dup2(null, fd) < 0) return mcg_jail_fail(jail, "mounts", errno, "standard streams");
+  return 0; /* null itself goes with close_range */
+}
+
+/* Only the control socket stays, as descriptor 3. */
+static int close_the_rest(mcg_jail *jail)
+{
+  int control = jail->order->control;
+  if (control != 3 && dup3(control, 3, O_CLOEXEC) < 0)
+    return mcg_jail_fail(jail, "caps", errno, "move the control socket");
+  if (mcg_sys_close_range(4, ~0u) < 0)
+    return mcg_jail_fail(jail, "caps", errno, "close_range: Linux 5.9 or newer is needed");
+  return 0;
+}
+
+static int confine(mcg_jail *jail)
+{
+  if (mcg_jail_rlimits(jail) < 0 || mcg_jail_caps(jail) < 0 || mcg_jail_landlock(jail) < 0) return -1;
+  return close_the_rest(jail) < 0 ? -1 : mcg_jail_seccomp(jail);
+}
+
+static int build(mcg_jail *jail)
+{
+  umask(022);
+  if (mcg_jail_maps(jail) < 0) return -1;
+  if (tie_to_spawner(jail) < 0) return -1; /* after the ids: a change of ids clears the signal */
+  mcg_jail_note(jail, "pid_namespace=on");
+  if (setsid() < 0 && errno != EPERM) return mcg_jail_fail(jail, "userns", errno, "setsid");
+  if (mcg_jail_net(jail) < 0 || mcg_jail_mounts(jail) < 0) return -1;
+  if (standard_streams(jail) < 0) return -1;
+  return confine(jail);
+}
+
+static void serve(mcg_jail *jail, int control) __attribute__((noreturn));
+static void serve(mcg_jail *jail, int control)
+{
+  static const char *const env[] = {
+      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+      "HOME=/home/sandbox", "USER=sandbox", "LANG=C.UTF-8", NULL};
+  mcg_server_config config = {
+      .fd = control,
+      .carrier = (int)jail->spec->carrier,
+      .workdir = jail->workdir,
+      .env = env,
+      .mechanisms = jail->mechanisms,
+      .range_map = jail->order->range > 1,
+      .nofile = jail->spec->nofile,
+      .is_pid1 = 1,
+      .oom_adjust = 500,
+  };
+  _exit(mcg_server_main(&config));
+}
+
+static void child(const mcg_jail_order *order) __attribute__((noreturn));
+static void child(const mcg_jail_order *order)
+{
+  static mcg_jail jail; /* its text lives as long as init */
+  jail = (mcg_jail){.order = order, .spec = &order->spec, .root = -1, .fresh = "r"};
+  jail.workdir = order->spec.workdir ? order->spec.workdir : "/workspace";
+  jail.uid = order->spec.uid ? order->spec.uid : 1000;
+  jail.gid = order->spec.gid ? order->spec.gid : 1000;
+  jail.foreign = order->spec.rootfs != NULL;
+  if (jail.foreign) jail.fresh = "x";
+  if (build(&jail) < 0) {
+    mcg_send_failed(order->control, (int)order->spec.carrier, jail.step, jail.error, jail.why);
+    _exit(1);
+  }
+  serve(&jail, 3);
+}
+
+/* ---- the clone ------------------------------------------------------------------------------ */
+
+/* The new user namespace belongs to whoever is effective at the clone: a bug in the kernel's
+ * namespaces then lands on an unprivileged uid. Capabilities stay (SECBIT_NO_SETUID_FIXUP). */
+static int become(const mcg_jail_order *order, bool back)
+{
+  if (!order->take_uid) return 0;
+  uid_t uid = back ? 0 : order->host_uid;
+  gid_t gid = back ? 0 : order->host_gid;
+  if (syscall(SYS_setresgid, -1, gid, -1) < 0) return -1;
+  return (int)syscall(SYS_setresuid, -1, uid, -1);
+}
+
+pid_t mcg_jail_clone(const mcg_jail_order *order, bool as_sibling, int *pidfd)
+{
+  int fd = -1;
+  mcg_clone_args args = {.flags = NAMESPACES | CLONE_PIDFD, .pidfd = (uintptr_t)&fd};
+  if (order->spec.network == 0) args.flags |= CLONE_NEWNET;
+  if (as_sibling) args.flags |= CLONE_PARENT;
+  if (order->cgroup >= 0) {
+    args.flags |= MCG_CLONE_INTO_CGROUP;
+    args.cgroup = (uint64_t)order->cgroup;
+  }
+  if (become(order, false) < 0) return -1;
+  pid_t pid = mcg_sys_clone3(&args);
+  if (pid == 0) child(order);
+  int error = errno;
+  if (become(order, true) < 0) _exit(1); /* a spawner that is not itself any more must not go on */
+  errno = error;
+  if (pid > 0) *pidfd = fd;
+  return pid;
+}

@@ -1,0 +1,104 @@
+/* jail.h: one isolated sandbox, from the clone to its init serving commands.
+ *
+ * mcg_jail_clone is called by the spawner, or by a seat for it; everything after the clone happens in
+ * the child, which builds its world, confines itself and becomes init. What fails there is told to the
+ * engine by a FAILED frame on the control socket; nothing is left, for the child is its own namespace.
+ * The child's steps are one function a file (maps.c, mounts.c, rootfs.c, dev.c, etc.c, proc.c, net.c,
+ * lockdown.c, landlock.c); each returns 0, or -1 after mcg_jail_fail. */
+#ifndef MCG_INIT_JAIL_H
+#define MCG_INIT_JAIL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "spawn.h"
+
+#define MCG_JAIL_MOUNTS_MAX 64
+
+/* Everything the child must know. Descriptors are -1 where there is none. */
+typedef struct mcg_jail_order {
+  mcg_spawn_spec spec;
+  int control;       /* init's end of the control socket */
+  int spawner_pidfd; /* the child leaves when this is readable */
+  int cgroup;        /* v2: the directory to be born in */
+  bool take_uid;     /* the caller is root and gives the sandbox host_uid and host_gid */
+  uint32_t host_uid, host_gid; /* who the sandbox is on the host */
+  uint32_t range;    /* length of the id map; 1 but for profile packages */
+  int rootfs;        /* detached mounts made by a privileged spawner */
+  int project;
+  int disk;
+  int mounts[MCG_JAIL_MOUNTS_MAX]; /* one for each of spec.mounts */
+} mcg_jail_order;
+
+void mcg_jail_order_init(mcg_jail_order *order);
+void mcg_jail_order_fini(mcg_jail_order *order); /* closes its descriptors, frees its spec */
+
+/* Returns the child's pid and its pidfd, or -1 with errno. `as_sibling`: the child becomes a child of
+ * the caller's parent. Never returns in the child. */
+pid_t mcg_jail_clone(const mcg_jail_order *order, bool as_sibling, int *pidfd);
+
+/* ---- inside the child ----------------------------------------------------------------------- */
+
+#define MCG_JAIL_MECHANISMS 24
+
+/* While it builds, the working directory is the stage: a sized tmpfs of its own with
+ *   r   the new root        d   what commands write to (and where a disk image is mounted)
+ *   x   what is laid over a rootfs: dev, proc, etc
+ * `fresh` is where dev, proc and etc are built: in r itself, or in x for a foreign rootfs. */
+typedef struct mcg_jail {
+  const mcg_jail_order *order;
+  const mcg_spawn_spec *spec;
+  const char *workdir;
+  uint32_t uid, gid;
+  int root;          /* the new root while it is built, O_PATH */
+  bool foreign;      /* the root is somebody's rootfs */
+  const char *fresh; /* "r" or "x" */
+  const char *mechanisms[MCG_JAIL_MECHANISMS + 1];
+  unsigned mechanism_count, text_len;
+  char text[2048]; /* the mechanisms' bytes */
+  const char *step; /* of the failure */
+  int error;
+  char why[512];
+} mcg_jail;
+
+/* Records the failure (the first one stays); returns -1. */
+int mcg_jail_fail(mcg_jail *jail, const char *step, int number, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* "name=value" for HELLO. */
+void mcg_jail_note(mcg_jail *jail, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+int mcg_jail_maps(mcg_jail *jail);    /* who it is: uid and gid maps */
+int mcg_jail_mounts(mcg_jail *jail);  /* the whole file system, pivot_root included */
+int mcg_jail_rootfs(mcg_jail *jail);  /* r from spec.rootfs */
+int mcg_jail_rootfs_cover(mcg_jail *jail);
+int mcg_jail_dev_places(mcg_jail *jail); /* fresh/dev: what is mounted on, while it can be made */
+int mcg_jail_dev(mcg_jail *jail);     /* fresh/dev: the nodes, a devpts */
+int mcg_jail_etc(mcg_jail *jail);     /* fresh/etc */
+int mcg_jail_proc(mcg_jail *jail);    /* fresh/proc */
+int mcg_jail_net(mcg_jail *jail);     /* loopback, host name */
+int mcg_jail_rlimits(mcg_jail *jail);
+int mcg_jail_caps(mcg_jail *jail);    /* capabilities, securebits, no_new_privs */
+int mcg_jail_landlock(mcg_jail *jail);
+int mcg_jail_seccomp(mcg_jail *jail);
+
+/* Directories that commands write to. The workdir is the last. */
+typedef struct mcg_jail_writable {
+  const char *inside, *on_disk; /* "/tmp", "d/tmp" */
+  mode_t mode;
+} mcg_jail_writable;
+#define MCG_JAIL_WRITABLES 6
+void mcg_jail_writables(const mcg_jail *jail, mcg_jail_writable out[MCG_JAIL_WRITABLES]);
+
+/* A place in the new root to mount on: made where it is missing and can be made, never through a
+ * symbolic link. Returns an O_PATH descriptor, or -1 after mcg_jail_fail. */
+int mcg_jail_target(mcg_jail *jail, const char *step, const char *path, bool directory);
+/* mount(2) of `source` with everything mounted below it, on a descriptor. */
+int mcg_jail_bind(mcg_jail *jail, const char *step, const char *source, int target);
+/* A new file with these bytes; -1 with errno. */
+int mcg_jail_write(const char *path, mode_t mode, const char *text, size_t len);
+
+/* ABI of Landlock here, 0: none. */
+int mcg_landlock_abi(void);
+
+#endif

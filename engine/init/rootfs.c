@@ -1,0 +1,153 @@
+/* rootfs.c: a root from a directory that somebody gave. It is hostile: it may hold links where a
+ * directory is mounted on, and then it is refused. An overlay adds the places that it lacks, and
+ * where it is to be writable, takes the writes onto the sandbox's own disk. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "jail.h"
+#include "kernel.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+static const char *const PLACES[] = {"dev", "proc", "tmp", "var/tmp", "run", "etc", "home/sandbox"};
+
+/* 1: it is there; 0: it is missing; -1: refused. */
+static int look(mcg_jail *jail, int rootfs, const char *place)
+{
+  int fd = mcg_sys_openat2(rootfs, place, O_PATH | O_DIRECTORY,
+                           MCG_RESOLVE_IN_ROOT | MCG_RESOLVE_NO_SYMLINKS | MCG_RESOLVE_NO_MAGICLINKS);
+  if (fd >= 0) {
+    close(fd);
+    return 1;
+  }
+  if (errno == ENOENT) return 0;
+  return mcg_jail_fail(jail, "rootfs", errno, "/%s in %s is a symbolic link or not a directory", place,
+                       jail->spec->rootfs);
+}
+
+static int make_dirs(const char *base, const char *place)
+{
+  char path[PATH_MAX];
+  size_t start = strlen(base) + 1;
+  if ((size_t)snprintf(path, sizeof path, "%s/%s", base, place) >= sizeof path) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  for (char *at = path + start; (at = strchr(at, '/')); at++) {
+    *at = 0;
+    if (mkdir(path, 0755) < 0 && errno != EEXIST) return -1;
+    *at = '/';
+  }
+  return mkdir(path, 0755) < 0 && errno != EEXIST ? -1 : 0;
+}
+
+static int add_missing(mcg_jail *jail, int rootfs, const char *base)
+{
+  for (size_t i = 0; i <= COUNT(PLACES); i++) {
+    const char *place = i < COUNT(PLACES) ? PLACES[i] : jail->workdir + strspn(jail->workdir, "/");
+    if (strstr(place, "..") || !*place)
+      return mcg_jail_fail(jail, "workdir", EINVAL, "%s: not a directory to work in", jail->workdir);
+    int found = look(jail, rootfs, place);
+    if (found < 0) return -1;
+    if (found == 0 && make_dirs(base, place) < 0)
+      return mcg_jail_fail(jail, "rootfs", errno, "add /%s", place);
+  }
+  return 0;
+}
+
+/* ---- /etc/passwd with the sandbox's user in it ----------------------------------------------- */
+
+static ssize_t read_inside(int rootfs, const char *path, char *out, size_t size)
+{
+  int fd = mcg_sys_openat2(rootfs, path, O_RDONLY | O_NONBLOCK | O_NOCTTY,
+                           MCG_RESOLVE_IN_ROOT | MCG_RESOLVE_NO_SYMLINKS | MCG_RESOLVE_NO_MAGICLINKS);
+  struct stat st;
+  ssize_t got = -1;
+  if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) got = read(fd, out, size);
+  if (fd >= 0) close(fd);
+  return got;
+}
+
+static int add_user(mcg_jail *jail, int rootfs, const char *base)
+{
+  static char text[(64 << 10) + 128];
+  char wanted[32], path[64];
+  ssize_t got = read_inside(rootfs, "etc/passwd", text, 64 << 10);
+  if (got < 0 || got == 64 << 10) return 0; /* none, or not one of ours to mend */
+  text[got] = 0;
+  snprintf(wanted, sizeof wanted, ":x:%u:", jail->uid);
+  if (strstr(text, wanted)) return 0;
+  int more = snprintf(text + got, 128, "%ssandbox:x:%u:%u::/home/sandbox:/bin/sh\n",
+                      got && text[got - 1] != '\n' ? "\n" : "", jail->uid, jail->gid);
+  snprintf(path, sizeof path, "%s/etc", base);
+  if (mkdir(path, 0755) < 0 && errno != EEXIST)
+    return mcg_jail_fail(jail, "rootfs", errno, "add /etc");
+  snprintf(path, sizeof path, "%s/etc/passwd", base);
+  if (mcg_jail_write(path, 0644, text, (size_t)(got + more)) < 0)
+    return mcg_jail_fail(jail, "rootfs", errno, "add the sandbox's user to /etc/passwd");
+  return 0;
+}
+
+/* ---- the mount ------------------------------------------------------------------------------ */
+
+static int lower(mcg_jail *jail)
+{
+  if (mkdir("l", 0755) < 0) return mcg_jail_fail(jail, "rootfs", errno, "make the stage");
+  int rc;
+  if (jail->order->rootfs >= 0) {
+    int place = open("l", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    rc = place < 0 ? -1 : mcg_sys_move_mount(jail->order->rootfs, place);
+    if (place >= 0) close(place);
+  } else {
+    rc = mount(jail->spec->rootfs, "l", NULL, MS_BIND | MS_REC, NULL);
+  }
+  if (rc < 0) return mcg_jail_fail(jail, "rootfs", errno, "%s", jail->spec->rootfs);
+  int fd = open("l", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return mcg_jail_fail(jail, "rootfs", errno, "%s", jail->spec->rootfs);
+  return fd;
+}
+
+static int overlay(mcg_jail *jail)
+{
+  bool rw = jail->spec->rootfs_rw;
+  const char *options = rw ? "lowerdir=l,upperdir=d/upper,workdir=d/ovl,userxattr"
+                           : "lowerdir=k:l,userxattr";
+  unsigned long flags = MS_NOSUID | MS_NODEV | (rw ? 0 : MS_RDONLY);
+  if (mount("overlay", "r", "overlay", flags, options) < 0)
+    return mcg_jail_fail(jail, "rootfs", errno, "mount an overlay on %s", jail->spec->rootfs);
+  jail->root = open("r", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (jail->root < 0) return mcg_jail_fail(jail, "rootfs", errno, "open the new root");
+  mcg_jail_note(jail, "rootfs=%s", rw ? "overlay, writable" : "read-only");
+  return 0;
+}
+
+int mcg_jail_rootfs(mcg_jail *jail)
+{
+  bool rw = jail->spec->rootfs_rw;
+  const char *base = rw ? "d/upper" : "k";
+  if (mkdir(base, 0755) < 0 || (rw && mkdir("d/ovl", 0755) < 0) || mkdir("x/dev", 0755) < 0 ||
+      mkdir("x/proc", 0755) < 0)
+    return mcg_jail_fail(jail, "rootfs", errno, "make the stage");
+  int rootfs = lower(jail);
+  if (rootfs < 0) return -1;
+  int rc = add_missing(jail, rootfs, base);
+  if (rc == 0) rc = add_user(jail, rootfs, base);
+  close(rootfs);
+  return rc < 0 ? -1 : overlay(jail);
+}
+
+/* dev and proc were built in x: now over the rootfs's own. */
+int mcg_jail_rootfs_cover(mcg_jail *jail)
+{
+  static const char *const over[][2] = {{"x/dev", "/dev"}, {"x/proc", "/proc"}};
+  for (size_t i = 0; i < COUNT(over); i++) {
+    int target = mcg_jail_target(jail, "rootfs", over[i][1], true);
+    if (target < 0) return -1;
+    int rc = mcg_jail_bind(jail, "rootfs", over[i][0], target);
+    close(target);
+    if (rc < 0) return -1;
+  }
+  return 0;
+}
