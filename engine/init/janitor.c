@@ -1,0 +1,107 @@
+/* janitor.c: when the engine is gone, nothing of it may stay: every sandbox is killed, waited for and
+ * removed. Also what it shares with reap.c: judging whether an owner lives, and removing trees. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "box.h"
+#include "kernel.h"
+
+#define PATIENCE_MS 1500 /* for a group whose last process is leaving */
+
+uint64_t mcg_start_time(pid_t pid)
+{
+  char path[32], text[1024];
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  int fd = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+  if (fd < 0) return 0;
+  ssize_t len = read(fd, text, sizeof text - 1);
+  close(fd);
+  if (len <= 0) return 0;
+  text[len] = 0;
+  /* Field 22; the name in field 2 may hold anything, so count from its last parenthesis. */
+  char *at = strrchr(text, ')');
+  for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
+  return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+/* ---- removing a tree -------------------------------------------------------------------------- */
+
+static int empty_directory(int dir, dev_t device, int depth);
+
+static int remove_entry(int dir, const char *name, dev_t device, int depth)
+{
+  if (unlinkat(dir, name, 0) == 0 || errno == ENOENT) return 0;
+  if (errno != EISDIR && errno != EPERM) return -1;
+  int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 && errno == EACCES && fchmodat(dir, name, 0700, 0) == 0)
+    fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return -1;
+  if (empty_directory(fd, device, depth + 1) < 0) return -1; /* closes fd */
+  return unlinkat(dir, name, AT_REMOVEDIR);
+}
+
+/* Takes fd. */
+static int empty_directory(int fd, dev_t device, int depth)
+{
+  struct stat st;
+  if (depth > 4096 || fstat(fd, &st) < 0 || st.st_dev != device) {
+    close(fd);
+    return -1;
+  }
+  if (!(st.st_mode & 0200) || !(st.st_mode & 0100)) fchmod(fd, 0700);
+  DIR *dir = fdopendir(fd);
+  if (!dir) {
+    close(fd);
+    return -1;
+  }
+  int rc = 0;
+  for (struct dirent *entry; (entry = readdir(dir));)
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+        remove_entry(fd, entry->d_name, device, depth) < 0)
+      rc = -1;
+  closedir(dir);
+  return rc;
+}
+
+int mcg_remove_tree(int parent, const char *name)
+{
+  struct stat st;
+  int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return errno == ENOENT ? 0 : -1;
+  if (fstat(fd, &st) < 0) {
+    close(fd);
+    return -1;
+  }
+  if (empty_directory(fd, st.st_dev, 0) < 0) return -1;
+  return unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+/* ---- the end of the engine -------------------------------------------------------------------- */
+
+static void remove_group(mcg_spawner_state *state, mcg_box *box)
+{
+  for (int waited = 0; mcg_cgroup_remove(&state->cgroups, &box->cgroup) < 0; waited += 10) {
+    if (waited >= PATIENCE_MS) return; /* reap finds it by its name */
+    mcg_cgroup_kill(&state->cgroups, &box->cgroup);
+    poll(NULL, 0, 10);
+  }
+}
+
+void mcg_janitor(mcg_spawner_state *state)
+{
+  for (mcg_box *box = state->boxes; box; box = box->next)
+    if (!box->dead) mcg_sys_pidfd_kill(box->pidfd, SIGKILL);
+  for (mcg_box *box = state->boxes; box; box = box->next)
+    if (!box->dead && box->pidfd >= 0) mcg_box_wait(state, box);
+  mcg_plain_sweep(state);
+  for (mcg_box *box = state->boxes; box; box = box->next) {
+    if (box->directory) mcg_remove_tree(AT_FDCWD, box->directory);
+    remove_group(state, box);
+  }
+}

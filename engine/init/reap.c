@@ -1,0 +1,56 @@
+/* reap.c: what engines left that died together with their spawners. Processes and mounts end by
+ * themselves; groups and temporary directories carry their owner's pid and start time in the name. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "box.h"
+
+/* "PREFIX-PID-START-…" whose owner is dead. */
+static bool orphaned(const char *name, const char *prefix)
+{
+  size_t len = strlen(prefix);
+  char *end;
+  if (strncmp(name, prefix, len) != 0) return false;
+  long pid = strtol(name + len, &end, 10);
+  if (end == name + len || *end != '-' || pid <= 0) return false;
+  const char *at = end + 1;
+  unsigned long long start = strtoull(at, &end, 10);
+  if (end == at || *end != '-') return false;
+  return mcg_start_time((pid_t)pid) != start;
+}
+
+static void report(mcg_wire *out, const char *kind, const char *name)
+{
+  char text[512];
+  snprintf(text, sizeof text, "%s %s", kind, name);
+  mcg_wire_put_str(out, MCG_ST_TEXT, text);
+}
+
+static void reap_directories(bool dry, mcg_wire *out)
+{
+  const char *base = getenv("TMPDIR");
+  if (!base || base[0] != '/') base = "/tmp";
+  DIR *dir = opendir(base);
+  if (!dir) return;
+  for (struct dirent *entry; (entry = readdir(dir));) {
+    struct stat st;
+    if (!orphaned(entry->d_name, "mooncage-") ||
+        fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) ||
+        st.st_uid != geteuid())
+      continue;
+    if (!dry && mcg_remove_tree(dirfd(dir), entry->d_name) < 0) continue;
+    report(out, "directory", entry->d_name);
+  }
+  closedir(dir);
+}
+
+void mcg_reap(mcg_spawner_state *state, bool dry, mcg_wire *out)
+{
+  (void)state;
+  reap_directories(dry, out);
+}

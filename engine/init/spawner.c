@@ -1,0 +1,475 @@
+/* spawner.c: the spawner's loop. It hears the engine, makes and ends sandboxes, notices the deaths of
+ * their inits, and when the engine is gone, by end of stream or by its pidfd, hands over to the
+ * janitor. One thread: death signals of the sandboxes are tied to it. */
+#include "spawner.h"
+
+#include <fcntl.h>
+#include <linux/securebits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "box.h"
+#include "jail.h"
+#include "kernel.h"
+#include "place.h"
+
+#define PACKET_MAX 65536
+#define ENGINE_FD 3
+#define ENGINE_PIDFD 4
+#define RETRY_MS 20 /* for a group that somebody was still leaving */
+
+enum { EVENT_ENGINE = 1, EVENT_ENGINE_DEATH = 2 }; /* others are pointers to boxes */
+
+int mcg_failure_set(mcg_failure *failure, const char *step, int error, const char *format, ...)
+{
+  failure->step = step;
+  failure->error = error;
+  va_list list;
+  va_start(list, format);
+  vsnprintf(failure->text, sizeof failure->text, format, list);
+  va_end(list);
+  return -1;
+}
+
+/* ---- what it says ---------------------------------------------------------------------------- */
+
+/* The engine's end of stream is noticed where it is read, not here. */
+static void say(mcg_spawner_state *state, uint32_t op, uint32_t id, const mcg_wire *body, const int *fds,
+                size_t fd_count)
+{
+  uint32_t head[2] = {op, id};
+  struct iovec parts[2] = {{.iov_base = head, .iov_len = sizeof head},
+                           {.iov_base = body ? body->data : NULL, .iov_len = body ? body->len : 0}};
+  union {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(2 * sizeof(int))];
+  } control = {0};
+  struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+  if (fd_count) {
+    message.msg_control = control.bytes;
+    message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+    memcpy(CMSG_DATA(header), fds, fd_count * sizeof(int));
+  }
+  while (sendmsg(state->engine, &message, MSG_NOSIGNAL) < 0 && errno == EINTR) {}
+}
+
+static void say_failed(mcg_spawner_state *state, uint32_t id, const mcg_failure *failure)
+{
+  mcg_wire body;
+  mcg_wire_init(&body);
+  mcg_wire_put_str(&body, MCG_ST_STEP, failure->step);
+  mcg_wire_put_u64(&body, MCG_ST_ERRNO, (uint64_t)failure->error);
+  mcg_wire_put_str(&body, MCG_ST_TEXT, failure->text);
+  say(state, MCG_S_FAILED, id, &body, NULL, 0);
+  mcg_wire_fini(&body);
+}
+
+static void say_ready(mcg_spawner_state *state)
+{
+  mcg_wire body;
+  mcg_wire_init(&body);
+  mcg_wire_put_u64(&body, MCG_ST_CGROUP, state->cgroups.mode);
+  mcg_wire_put_u64(&body, MCG_ST_CGROUP_CAN, state->cgroups.can);
+  mcg_wire_put_u64(&body, MCG_ST_PRIVILEGED, state->root);
+  mcg_wire_put_u64(&body, MCG_ST_LANDLOCK, (uint64_t)mcg_landlock_abi());
+  mcg_wire_put_u64(&body, MCG_ST_VERSION, 1);
+  say(state, MCG_S_READY, 0, &body, NULL, 0);
+  mcg_wire_fini(&body);
+}
+
+static void say_counters(mcg_spawner_state *state, uint32_t op, const mcg_box *box)
+{
+  mcg_wire body;
+  mcg_wire_init(&body);
+  mcg_cgroup_counters(&state->cgroups, &box->cgroup, &body);
+  say(state, op, box->id, &body, NULL, 0);
+  mcg_wire_fini(&body);
+}
+
+/* ---- the life of a box ----------------------------------------------------------------------- */
+
+static mcg_box *find(mcg_spawner_state *state, uint32_t id)
+{
+  for (mcg_box *box = state->boxes; box; box = box->next)
+    if (box->id == id && !box->gone) return box;
+  return NULL;
+}
+
+static void unlink_box(mcg_spawner_state *state, mcg_box *box)
+{
+  mcg_box **at = &state->boxes;
+  while (*at != box) at = &(*at)->next;
+  *at = box->next;
+  if (box->slot >= 0) state->used[box->slot] = 0;
+  free(box->directory);
+  free(box);
+}
+
+/* Called again until it works: a group can be removed when its last process has left it whole. */
+static bool free_box(mcg_spawner_state *state, mcg_box *box)
+{
+  if (box->directory && mcg_remove_tree(AT_FDCWD, box->directory) == 0) {
+    free(box->directory);
+    box->directory = NULL;
+  }
+  if (mcg_cgroup_remove(&state->cgroups, &box->cgroup) < 0) {
+    mcg_cgroup_kill(&state->cgroups, &box->cgroup);
+    return false;
+  }
+  unlink_box(state, box);
+  return true;
+}
+
+/* No process of it lives: the engine may know; what is slow comes after. */
+static void finish(mcg_spawner_state *state, mcg_box *box)
+{
+  if (box->kind == MCG_KIND_PLAIN && box->directory && mcg_remove_tree(AT_FDCWD, box->directory) == 0) {
+    free(box->directory);
+    box->directory = NULL;
+  }
+  say_counters(state, MCG_S_GONE, box);
+  box->gone = true;
+  if (!free_box(state, box)) state->leftovers++;
+}
+
+static void retry_leftovers(mcg_spawner_state *state)
+{
+  for (mcg_box *box = state->boxes, *next; box; box = next) {
+    next = box->next;
+    if (box->gone && free_box(state, box)) state->leftovers--;
+  }
+}
+
+void mcg_box_wait(mcg_spawner_state *state, mcg_box *box)
+{
+  siginfo_t info = {0};
+  while (waitid(P_PIDFD, (id_t)box->pidfd, &info, WEXITED | __WALL) < 0 && errno == EINTR) {}
+  if (info.si_code == CLD_EXITED)
+    box->code = info.si_status;
+  else
+    box->signo = info.si_status;
+  epoll_ctl(state->epoll, EPOLL_CTL_DEL, box->pidfd, NULL);
+  close(box->pidfd);
+  box->pidfd = -1;
+  box->dead = true;
+  if (box->kind == MCG_KIND_PLAIN) mcg_plain_sweep(state);
+}
+
+static void box_died(mcg_spawner_state *state, mcg_box *box)
+{
+  mcg_box_wait(state, box);
+  if (box->destroying) {
+    finish(state, box);
+    return;
+  }
+  mcg_wire body;
+  mcg_wire_init(&body);
+  if (box->signo)
+    mcg_wire_put_u64(&body, MCG_ST_SIGNO, (uint64_t)box->signo);
+  else
+    mcg_wire_put_u64(&body, MCG_ST_CODE, (uint64_t)box->code);
+  say(state, MCG_S_EXITED, box->id, &body, NULL, 0);
+  mcg_wire_fini(&body);
+}
+
+static void destroy(mcg_spawner_state *state, uint32_t id)
+{
+  mcg_box *box = find(state, id);
+  if (!box) { /* a create that failed or was given up: nothing lives */
+    say(state, MCG_S_GONE, id, NULL, NULL, 0);
+    return;
+  }
+  box->destroying = true;
+  if (box->dead)
+    finish(state, box);
+  else
+    mcg_sys_pidfd_kill(box->pidfd, SIGKILL);
+}
+
+/* ---- making one ------------------------------------------------------------------------------ */
+
+static int take_slot(mcg_spawner_state *state)
+{
+  for (unsigned i = 0; i < MCG_SLOTS; i++) {
+    unsigned slot = (state->next_slot + i) % MCG_SLOTS;
+    if (state->used[slot]) continue;
+    state->used[slot] = 1;
+    state->next_slot = slot + 1;
+    return (int)slot;
+  }
+  return -1;
+}
+
+static int clone_failed(int error, mcg_failure *failure)
+{
+  if (error == ENOSPC)
+    return mcg_failure_set(failure, "userns", error, "too many namespaces (user.max_user_namespaces)");
+  if (error == EAGAIN || error == ENOMEM)
+    return mcg_failure_set(failure, "clone", error, "no process or memory for another sandbox");
+  return mcg_failure_set(failure, "userns", error, "make the sandbox's namespaces");
+}
+
+static int jail_start(mcg_spawner_state *state, mcg_box *box, mcg_jail_order *order,
+                      mcg_failure *failure)
+{
+  if (order->spec.mount_count > MCG_JAIL_MOUNTS_MAX)
+    return mcg_failure_set(failure, "bind", E2BIG, "more than %d binds", MCG_JAIL_MOUNTS_MAX);
+  order->spawner_pidfd = state->self_pidfd;
+  order->host_uid = state->uid;
+  order->host_gid = state->gid;
+  if (state->root) {
+    box->slot = take_slot(state);
+    if (box->slot < 0) return mcg_failure_set(failure, "userns", EAGAIN, "too many sandboxes");
+    order->take_uid = true;
+    order->host_uid = order->host_gid = state->first_uid + (uint32_t)box->slot;
+  } else if (state->uid == 0) {
+    return mcg_failure_set(failure, "userns", EPERM,
+                           "root without CAP_SETUID and CAP_SETGID cannot give a sandbox a uid");
+  }
+  if (mcg_place_prepare(state, order, failure) < 0) return -1;
+  box->pid = mcg_jail_clone(order, false, &box->pidfd);
+  if (box->pid < 0) return clone_failed(errno, failure);
+  return 0;
+}
+
+static int start_box(mcg_spawner_state *state, mcg_box *box, mcg_jail_order *order, mcg_failure *failure)
+{
+  if (order->spec.kind == MCG_KIND_JAIL) return jail_start(state, box, order, failure);
+  if (order->spec.kind == MCG_KIND_PLAIN)
+    return mcg_plain_start(state, box, &order->spec, order->control, failure);
+  return mcg_failure_set(failure, "create", EINVAL, "no kind of sandbox has the number %u",
+                         order->spec.kind);
+}
+
+/* On success the box is in the list and watched. */
+static int make(mcg_spawner_state *state, uint32_t id, mcg_jail_order *order, int *engine_end,
+                mcg_wire *enforced, mcg_failure *failure)
+{
+  int pair[2], type = order->spec.carrier ? SOCK_STREAM : SOCK_SEQPACKET;
+  if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair) < 0)
+    return mcg_failure_set(failure, "create", errno, "make the control socket");
+  *engine_end = pair[0];
+  order->control = pair[1];
+  mcg_box *box = calloc(1, sizeof *box);
+  if (!box) return mcg_failure_set(failure, "create", ENOMEM, "no memory");
+  *box = (mcg_box){.next = state->boxes, .id = id, .kind = order->spec.kind, .pidfd = -1, .slot = -1};
+  state->boxes = box;
+  (void)enforced;
+  if (start_box(state, box, order, failure) < 0) {
+    if (!free_box(state, box)) {
+      box->gone = true;
+      state->leftovers++;
+    }
+    return -1;
+  }
+  struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uintptr_t)box};
+  if (epoll_ctl(state->epoll, EPOLL_CTL_ADD, box->pidfd, &event) == 0) return box->pidfd;
+  mcg_failure_set(failure, "create", errno, "watch the sandbox");
+  mcg_sys_pidfd_kill(box->pidfd, SIGKILL);
+  mcg_box_wait(state, box);
+  box->gone = true;
+  if (!free_box(state, box)) state->leftovers++;
+  return -1;
+}
+
+static void create(mcg_spawner_state *state, uint32_t id, const uint8_t *body, size_t len)
+{
+  mcg_jail_order order;
+  mcg_failure failure = {0};
+  mcg_wire enforced;
+  int engine_end = -1, pidfd = -1;
+  mcg_jail_order_init(&order);
+  mcg_wire_init(&enforced);
+  if (find(state, id))
+    mcg_failure_set(&failure, "create", EEXIST, "sandbox %u is there already", id);
+  else if (!mcg_spawn_spec_decode(body, len, &order.spec))
+    mcg_failure_set(&failure, "create", EINVAL, "the description cannot be read");
+  else
+    pidfd = make(state, id, &order, &engine_end, &enforced, &failure);
+  if (pidfd < 0)
+    say_failed(state, id, &failure);
+  else
+    say(state, MCG_S_CREATED, id, &enforced, (int[]){engine_end, pidfd}, 2);
+  if (engine_end >= 0) close(engine_end);
+  mcg_jail_order_fini(&order);
+  mcg_wire_fini(&enforced);
+}
+
+/* ---- what it is told ------------------------------------------------------------------------- */
+
+static void stats(mcg_spawner_state *state, uint32_t id)
+{
+  mcg_box *box = find(state, id);
+  if (box) {
+    say_counters(state, MCG_S_STATS, box);
+    return;
+  }
+  mcg_failure failure;
+  mcg_failure_set(&failure, "stats", ENOENT, "no sandbox %u", id);
+  say_failed(state, id, &failure);
+}
+
+static void reap(mcg_spawner_state *state, uint32_t id, const uint8_t *body, size_t len)
+{
+  bool dry = false;
+  mcg_reader reader = mcg_reader_of(body, len);
+  mcg_field field;
+  while (mcg_reader_next(&reader, &field))
+    if (field.tag == MCG_ST_CODE) dry = mcg_field_u64(&field) != 0;
+  mcg_wire out;
+  mcg_wire_init(&out);
+  mcg_reap(state, dry, &out);
+  say(state, MCG_S_REAPED, id, &out, NULL, 0);
+  mcg_wire_fini(&out);
+}
+
+static void hear(mcg_spawner_state *state, const uint8_t *packet, size_t len)
+{
+  uint32_t head[2];
+  if (len < sizeof head) return;
+  memcpy(head, packet, sizeof head);
+  const uint8_t *body = packet + sizeof head;
+  len -= sizeof head;
+  switch (head[0]) {
+  case MCG_S_CREATE: create(state, head[1], body, len); break;
+  case MCG_S_DESTROY: destroy(state, head[1]); break;
+  case MCG_S_STATS: stats(state, head[1]); break;
+  case MCG_S_REAP: reap(state, head[1], body, len); break;
+  default: break; /* a newer engine asks for what is not here */
+  }
+}
+
+static void drop_descriptors(struct msghdr *message)
+{
+  for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header))
+    if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+      for (size_t i = 0; i < (header->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
+        close(fd);
+      }
+}
+
+static void listen_to_engine(mcg_spawner_state *state)
+{
+  static uint8_t packet[PACKET_MAX];
+  char control[CMSG_SPACE(8 * sizeof(int))] __attribute__((aligned(sizeof(size_t))));
+  struct iovec vector = {.iov_base = packet, .iov_len = sizeof packet};
+  struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = control,
+                           .msg_controllen = sizeof control};
+  ssize_t len = recvmsg(state->engine, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (len < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (len <= 0) {
+    state->over = true;
+    return;
+  }
+  drop_descriptors(&message);
+  if (!(message.msg_flags & MSG_TRUNC)) hear(state, packet, (size_t)len);
+}
+
+static void turn(mcg_spawner_state *state)
+{
+  struct epoll_event events[64];
+  int count = epoll_wait(state->epoll, events, 64, state->leftovers ? RETRY_MS : -1);
+  for (int i = 0; i < count; i++) {
+    uint64_t what = events[i].data.u64;
+    if (what == EVENT_ENGINE)
+      listen_to_engine(state);
+    else if (what == EVENT_ENGINE_DEATH)
+      state->over = true;
+    else
+      box_died(state, (mcg_box *)(uintptr_t)what);
+  }
+  if (state->leftovers) retry_leftovers(state);
+}
+
+/* ---- its start ------------------------------------------------------------------------------- */
+
+static pid_t pid_of(int pidfd)
+{
+  char path[40], text[512];
+  snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+  if (fd >= 0) close(fd);
+  if (len <= 0) return -1;
+  text[len] = 0;
+  const char *line = strstr(text, "\nPid:");
+  return line ? (pid_t)atoi(line + 5) : -1;
+}
+
+/* Root gives each sandbox a uid of its own, out of a part of the numbers that nobody uses; in a
+ * container with few uids, out of the upper part of those. Capabilities must survive the change. */
+static void learn_rights(mcg_spawner_state *state)
+{
+  state->uid = geteuid();
+  state->gid = getegid();
+  if (state->uid != 0) return;
+  uint32_t engine = (uint32_t)state->engine_pid;
+  const uint32_t firsts[] = {0x70000000u + (engine & 0x1fff) * MCG_SLOTS, 40000};
+  if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0) return;
+  for (size_t i = 0; i < 2 && !state->root; i++) {
+    uint32_t last = firsts[i] + MCG_SLOTS - 1;
+    if (syscall(SYS_setresgid, -1, last, -1) < 0 || syscall(SYS_setresuid, -1, last, -1) < 0) continue;
+    state->root = true;
+    state->first_uid = firsts[i];
+  }
+  if (syscall(SYS_setresuid, -1, 0, -1) < 0 || syscall(SYS_setresgid, -1, 0, -1) < 0) _exit(1);
+  if (state->root && syscall(SYS_setgroups, 0, NULL) < 0) state->root = false;
+}
+
+static int watch(mcg_spawner_state *state, int fd, uint64_t what)
+{
+  struct epoll_event event = {.events = EPOLLIN, .data.u64 = what};
+  return epoll_ctl(state->epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+static int start(mcg_spawner_state *state)
+{
+  *state = (mcg_spawner_state){.engine = ENGINE_FD, .engine_pidfd = ENGINE_PIDFD};
+  struct rlimit files;
+  umask(077);
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+  prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  fcntl(ENGINE_FD, F_SETFD, FD_CLOEXEC);
+  fcntl(ENGINE_PIDFD, F_SETFD, FD_CLOEXEC);
+  state->engine_pid = pid_of(ENGINE_PIDFD);
+  state->engine_start = mcg_start_time(state->engine_pid);
+  state->epoll = epoll_create1(EPOLL_CLOEXEC);
+  state->self_pidfd = mcg_sys_pidfd_open(getpid());
+  if (state->epoll < 0 || state->self_pidfd < 0) return -1;
+  learn_rights(state);
+  mcg_cgroups_open(&state->cgroups, state->engine_pid, state->engine_start);
+  return watch(state, ENGINE_FD, EVENT_ENGINE) < 0 ||
+                 watch(state, ENGINE_PIDFD, EVENT_ENGINE_DEATH) < 0
+             ? -1
+             : 0;
+}
+
+int mcg_spawner_main(void)
+{
+  static mcg_spawner_state state;
+  if (start(&state) < 0) {
+    fprintf(stderr, "mooncage-init spawner: descriptors 3 and 4 are not an engine's: %s\n",
+            strerror(errno));
+    return 1;
+  }
+  say_ready(&state);
+  while (!state.over) turn(&state);
+  mcg_janitor(&state);
+  return 0;
+}
