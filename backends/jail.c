@@ -1,5 +1,5 @@
 /* jail.c: sandboxes of Linux's own namespaces, made by the spawner. */
-#include "backends.h"
+#include <mooncage/backend.h>
 
 const mcg_backend mcg_backend_jail = {
     .id = "jail",

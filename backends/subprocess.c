@@ -1,5 +1,5 @@
 /* subprocess.c: commands of a session as plain processes of the host, for development. */
-#include "backends.h"
+#include <mooncage/backend.h>
 
 const mcg_backend mcg_backend_subprocess = {
     .id = "subprocess",

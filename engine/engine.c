@@ -24,7 +24,8 @@ static int read_options(const mcg_engine_options *given, mcg_engine_options *out
   const unsigned char *bytes = (const unsigned char *)given;
   for (size_t i = sizeof *out; i < given->size; i++)
     if (bytes[i] != 0)
-      return mcg_fail(err, MCG_UNSUPPORTED, "install a newer libmooncage, or leave new options zero",
+      return mcg_fail(err, MCG_UNSUPPORTED,
+                      "install a newer libmooncage, or leave new options zero",
                       "engine options hold something this version (" MCG_VERSION ") does not know");
   memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
   return 0;
@@ -63,7 +64,8 @@ static int fill(mcg_engine *engine, const mcg_engine_options *options, mcg_error
   if (!engine->loop) {
     int rc = uv_loop_init(&engine->own_loop);
     if (rc < 0)
-      return mcg_fail_errno(err, -rc, "raise the limit on open files (ulimit -n)", "make an event loop");
+      return mcg_fail_errno(err, -rc, "raise the limit on open files (ulimit -n)",
+                            "make an event loop");
     engine->owns_loop = true;
     engine->loop = &engine->own_loop;
   }
@@ -131,7 +133,8 @@ int mcg_engine_timeout(const mcg_engine *engine)
 
 int mcg_engine_turn(mcg_engine *engine)
 {
-  if (engine->turning || mcg_fiber_current(engine)) return -1; /* from a callback: loops do not nest */
+  if (engine->turning || mcg_fiber_current(engine))
+    return -1; /* from a callback: loops do not nest */
   engine->turning = true;
   mcg_fibers_hold(engine, true);
   uv_run(engine->loop, UV_RUN_NOWAIT);
@@ -196,8 +199,10 @@ int mcg_engine_check_open(const mcg_engine *engine, mcg_error **err)
 
 static void keep_first(mcg_error **first, mcg_error *error)
 {
-  if (*first) mcg_error_free(error);
-  else *first = error;
+  if (*first)
+    mcg_error_free(error);
+  else
+    *first = error;
 }
 
 static void wait_for_fiber(mcg_engine *engine)
@@ -230,8 +235,10 @@ static void close_completed(mcg_engine *engine)
   engine->closer = NULL;
   if (engine->on_log) mcg_engine_flush_log(engine);
   engine->closed = true;
-  if (self.done) self.done(self.data, self.error);
-  else mcg_error_free(self.error);
+  if (self.done)
+    self.done(self.data, self.error);
+  else
+    mcg_error_free(self.error);
 }
 
 static void close_ended(void *arg)

@@ -6,11 +6,11 @@
 #include <stdarg.h>
 #include <uv.h>
 
-struct mcg_fibers;  /* fiber.c: stacks, run queue */
+struct mcg_fibers;   /* fiber.c: stacks, run queue */
 struct mcg_log_line; /* engine.c: said, not yet handed to the host */
 struct mcg_closing;  /* engine.c */
-struct mcg_spawner; /* spawner.c */
-struct mcg_streams; /* stream.c: what all streams share */
+struct mcg_spawner;  /* spawner.c */
+struct mcg_streams;  /* stream.c: what all streams share */
 
 typedef struct mcg_backends {
   const mcg_backend **list;
@@ -32,7 +32,7 @@ struct mcg_engine {
   mcg_backends backends;
   mcg_session *sessions; /* doubly linked through the sessions */
   unsigned session_count;
-  mcg_op *ops; /* doubly linked; those for taking down are not in it */
+  mcg_op *ops;          /* doubly linked; those for taking down are not in it */
   mcg_wait fiber_ended; /* woken whenever a fiber ends, for the one that closes the engine */
   struct mcg_closing *closer;
   struct mcg_log_line *log_first, **log_end;
@@ -82,8 +82,9 @@ void mcg_fibers_free(mcg_engine *engine);
 size_t mcg_fibers_high_water(const mcg_engine *engine);
 
 /* error.c */
-void mcg_error_set_backend(mcg_error *error, const char *backend); /* unless it has one; NULL is fine */
-mcg_error *mcg_error_copy(const mcg_error *error);                 /* never NULL */
+/* Unless it has one. NULL is fine. */
+void mcg_error_set_backend(mcg_error *error, const char *backend);
+mcg_error *mcg_error_copy(const mcg_error *error); /* never NULL */
 char *mcg_one_line(const char *text); /* control bytes and broken UTF-8 escaped; NULL: no memory */
 /* At most 4 KiB of it, then mcg_one_line. */
 char *mcg_format_line(const char *format, va_list list) __attribute__((format(printf, 1, 0)));

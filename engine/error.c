@@ -11,7 +11,8 @@ const char *mcg_code_name(mcg_code code)
 {
   switch (code) {
 #define MCG_CODE_NAME(name, text)                                                                  \
-  case MCG_##name: return text;
+  case MCG_##name:                                                                                 \
+    return text;
     MCG_CODES(MCG_CODE_NAME)
 #undef MCG_CODE_NAME
   }
@@ -20,7 +21,8 @@ const char *mcg_code_name(mcg_code code)
 
 /* What is handed out when there is no memory for an error. Never freed, never changed. */
 static char out_of_memory_message[] = "out of memory";
-static mcg_error out_of_memory = {.code = MCG_NOMEM, .retryable = true, .message = out_of_memory_message};
+static mcg_error out_of_memory = {
+    .code = MCG_NOMEM, .retryable = true, .message = out_of_memory_message};
 
 void mcg_error_free(mcg_error *error)
 {
@@ -98,7 +100,8 @@ char *mcg_one_line(const char *text)
   return line;
 }
 
-__attribute__((format(printf, 1, 0))) static char *format_list(const char *format, va_list list, size_t most)
+__attribute__((format(printf, 1, 0))) static char *format_list(const char *format, va_list list,
+                                                               size_t most)
 {
   va_list again;
   va_copy(again, list);
@@ -165,15 +168,20 @@ int mcg_fail(mcg_error **err, mcg_code code, const char *fix, const char *format
 static mcg_code code_of_errno(int number)
 {
   switch (number) {
-  case ENOENT: return MCG_NOT_FOUND;
+  case ENOENT:
+    return MCG_NOT_FOUND;
   case EACCES:
-  case EPERM: return MCG_UNAUTHORIZED;
+  case EPERM:
+    return MCG_UNAUTHORIZED;
   case EMFILE:
   case ENFILE:
   case EAGAIN:
-  case ENOSPC: return MCG_QUOTA;
-  case ENOMEM: return MCG_NOMEM;
-  default: return MCG_INTERNAL;
+  case ENOSPC:
+    return MCG_QUOTA;
+  case ENOMEM:
+    return MCG_NOMEM;
+  default:
+    return MCG_INTERNAL;
   }
 }
 

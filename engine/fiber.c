@@ -159,8 +159,10 @@ static mcg_fiber *dequeue(mcg_fibers *fibers)
 static void keep_alive(mcg_fibers *fibers)
 {
   if (uv_is_closing((uv_handle_t *)&fibers->check)) return;
-  if (fibers->live > 0 || fibers->held) uv_ref((uv_handle_t *)&fibers->check);
-  else uv_unref((uv_handle_t *)&fibers->check);
+  if (fibers->live > 0 || fibers->held)
+    uv_ref((uv_handle_t *)&fibers->check);
+  else
+    uv_unref((uv_handle_t *)&fibers->check);
 }
 
 static void rest(mcg_fiber *fiber)
@@ -248,14 +250,16 @@ void mcg_fibers_hold(mcg_engine *engine, bool on)
 static int new_stack(mcg_fiber *fiber, mcg_error **err)
 {
   size_t guard = page_size();
-  char *base = mmap(NULL, guard + STACK_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  char *base =
+      mmap(NULL, guard + STACK_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (base == MAP_FAILED || mprotect(base + guard, STACK_SIZE, PROT_READ | PROT_WRITE) < 0) {
     int number = errno;
     if (base != MAP_FAILED) munmap(base, guard + STACK_SIZE);
-    return mcg_fail_errno(err, number,
-                          "run fewer operations at once, or raise vm.max_map_count (two mappings for "
-                          "each) and the limit on address space",
-                          "map a stack for an operation");
+    return mcg_fail_errno(
+        err, number,
+        "run fewer operations at once, or raise vm.max_map_count (two mappings for "
+        "each) and the limit on address space",
+        "map a stack for an operation");
   }
   fiber->stack = base + guard;
   fiber->stack_id = VALGRIND_STACK_REGISTER(fiber->stack, fiber->stack + STACK_SIZE);
@@ -292,11 +296,12 @@ int mcg_fiber_run(mcg_engine *engine, mcg_fiber_fn fn, mcg_fiber_fn ended, void 
                   mcg_fiber **out, mcg_error **err)
 {
   mcg_fibers *fibers = engine->fibers;
-  if (fibers->closed) return mcg_fail(err, MCG_UNAVAILABLE, "open a new engine", "the engine is closed");
+  if (fibers->closed)
+    return mcg_fail(err, MCG_UNAVAILABLE, "open a new engine", "the engine is closed");
   if (!reserved && fibers->live >= engine->max_waits)
-    return mcg_fail(err, MCG_QUOTA,
-                    "wait for some to complete, or give mcg_engine_new a larger max_waits",
-                    "%u operations are under way, which is the most this engine takes", fibers->live);
+    return mcg_fail(
+        err, MCG_QUOTA, "wait for some to complete, or give mcg_engine_new a larger max_waits",
+        "%u operations are under way, which is the most this engine takes", fibers->live);
   mcg_fiber *fiber = take_resting(fibers);
   if (!fiber) fiber = new_fiber(fibers, err);
   if (!fiber) return -1;
@@ -317,7 +322,8 @@ int mcg_fiber_run(mcg_engine *engine, mcg_fiber_fn fn, mcg_fiber_fn ended, void 
   return 0;
 }
 
-int mcg_fiber_start(mcg_engine *engine, mcg_fiber_fn fn, void *arg, mcg_fiber **out, mcg_error **err)
+int mcg_fiber_start(mcg_engine *engine, mcg_fiber_fn fn, void *arg, mcg_fiber **out,
+                    mcg_error **err)
 {
   return mcg_fiber_run(engine, fn, NULL, arg, false, out, err);
 }
@@ -373,7 +379,8 @@ static int fail_canceled(mcg_error **err)
 
 static int fail_outside(mcg_error **err)
 {
-  return mcg_fail(err, MCG_INTERNAL, "start an operation and wait in it", "a wait outside an operation");
+  return mcg_fail(err, MCG_INTERNAL, "start an operation and wait in it",
+                  "a wait outside an operation");
 }
 
 void mcg_wait_init(mcg_wait *wait)
@@ -386,7 +393,8 @@ int mcg_wait_park(mcg_engine *engine, mcg_wait *wait, int64_t timeout_ms, mcg_er
   mcg_fiber *fiber = engine->fibers->current;
   if (!fiber) return fail_outside(err);
   if (must_stop(fiber)) return fail_canceled(err);
-  if (is_parked_at(wait)) return mcg_fail(err, MCG_INTERNAL, NULL, "two operations wait at one point");
+  if (is_parked_at(wait))
+    return mcg_fail(err, MCG_INTERNAL, NULL, "two operations wait at one point");
   if (wait->woken) {
     wait->woken = false;
     return 0;
@@ -401,8 +409,10 @@ int mcg_wait_park(mcg_engine *engine, mcg_wait *wait, int64_t timeout_ms, mcg_er
 void mcg_wait_wake(mcg_engine *engine, mcg_wait *wait)
 {
   (void)engine;
-  if (is_parked_at(wait)) unpark(wait->fiber, BY_WAKE);
-  else wait->woken = true;
+  if (is_parked_at(wait))
+    unpark(wait->fiber, BY_WAKE);
+  else
+    wait->woken = true;
 }
 
 int mcg_fiber_sleep(mcg_engine *engine, int64_t ms, mcg_error **err)
@@ -432,8 +442,10 @@ void mcg_fiber_shield(mcg_engine *engine, bool on)
 {
   mcg_fiber *fiber = engine->fibers->current;
   if (!fiber) return;
-  if (on) fiber->shields++;
-  else if (fiber->shields > 0) fiber->shields--;
+  if (on)
+    fiber->shields++;
+  else if (fiber->shields > 0)
+    fiber->shields--;
 }
 
 typedef struct work {
@@ -507,7 +519,6 @@ void mcg_fibers_cancel_all(mcg_engine *engine)
   for (mcg_fiber *fiber = engine->fibers->all; fiber; fiber = fiber->all_next)
     if (fiber->state != RESTING && fiber != engine->fibers->current) mcg_fiber_cancel(fiber);
 }
-
 
 static void closed_one(mcg_fibers *fibers)
 {

@@ -43,8 +43,8 @@ static void switch_prepare(switch_context *context, void *stack, size_t size,
   context->registers.uc_stack.ss_sp = stack;
   context->registers.uc_stack.ss_size = size;
   context->registers.uc_link = NULL;
-  makecontext(&context->registers, (void (*)(void))switch_enter, 2,
-              (unsigned)(address >> 16 >> 16), (unsigned)address);
+  makecontext(&context->registers, (void (*)(void))switch_enter, 2, (unsigned)(address >> 16 >> 16),
+              (unsigned)address);
 }
 
 static inline void switch_to(switch_context *from, switch_context *to)

@@ -24,8 +24,10 @@ static size_t depth_of(const char *text, size_t len)
   for (size_t i = 0; i < len; i++) {
     char c = text[i];
     if (quoted) {
-      if (c == '\\') i++;
-      else if (c == '"') quoted = false;
+      if (c == '\\')
+        i++;
+      else if (c == '"')
+        quoted = false;
     } else if (c == '"') {
       quoted = true;
     } else if (c == '{' || c == '[') {

@@ -26,8 +26,10 @@ static void op_link(mcg_op *op)
 static void op_unlink(mcg_op *op)
 {
   if (op->teardown) return;
-  if (op->before) op->before->after = op->after;
-  else op->engine->ops = op->after;
+  if (op->before)
+    op->before->after = op->after;
+  else
+    op->engine->ops = op->after;
   if (op->after) op->after->before = op->before;
 }
 
@@ -59,7 +61,8 @@ static int op_start(mcg_engine *engine, int (*run)(void *arg, mcg_error **err),
 {
   auto_free mcg_op *op = calloc(1, sizeof *op);
   if (!op) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for an operation");
-  *op = (mcg_op){.engine = engine, .run = run, .complete = complete, .arg = arg, .teardown = teardown};
+  *op = (mcg_op){
+      .engine = engine, .run = run, .complete = complete, .arg = arg, .teardown = teardown};
   if (mcg_fiber_run(engine, op_main, op_ended, op, teardown, &op->fiber, err) < 0) return -1;
   op_link(op);
   if (out) *out = op;
@@ -111,11 +114,14 @@ static void nap_complete(void *arg, mcg_error *error)
 {
   nap self = *(nap *)arg;
   free(arg);
-  if (self.done) self.done(self.data, error);
-  else mcg_error_free(error);
+  if (self.done)
+    self.done(self.data, error);
+  else
+    mcg_error_free(error);
 }
 
-int mcg_sleep(mcg_engine *engine, int64_t ms, mcg_done done, void *data, mcg_op **op, mcg_error **err)
+int mcg_sleep(mcg_engine *engine, int64_t ms, mcg_done done, void *data, mcg_op **op,
+              mcg_error **err)
 {
   if (ms < 0)
     return mcg_fail(err, MCG_INVALID, "give milliseconds, 0 or more", "cannot sleep for %lld ms",

@@ -76,8 +76,10 @@ static void command_done(void *data, const mcg_result *result, mcg_error *error)
   host *self = data;
   self->exec = NULL;
   self->reading = false;
-  if (error) complain(self, "run the command", error);
-  else if (result->exit_code != 0) self->status = result->signal ? 128 : result->exit_code;
+  if (error)
+    complain(self, "run the command", error);
+  else if (result->exit_code != 0)
+    self->status = result->signal ? 128 : result->exit_code;
   close_session(self);
 }
 
@@ -116,7 +118,8 @@ static void feed(host *self)
   mcg_error *error = NULL;
   ssize_t len = read(STDIN_FILENO, bytes, sizeof bytes);
   self->reading = false; /* until these are taken */
-  if (len <= 0) mcg_exec_close_stdin(self->exec);
+  if (len <= 0)
+    mcg_exec_close_stdin(self->exec);
   else if (mcg_exec_write(self->exec, bytes, (size_t)len, taken, self, &error) < 0)
     mcg_error_free(error); /* it has closed its stdin: fine */
 }
@@ -130,7 +133,8 @@ int main(int argc, char **argv)
     complain(&self, "start the engine", error);
     return self.status;
   }
-  if (mcg_session_open(self.engine, config, strlen(config), session_open, &self, NULL, &error) < 0) {
+  if (mcg_session_open(self.engine, config, strlen(config), session_open, &self, NULL, &error) <
+      0) {
     complain(&self, "open a sandbox", error);
     end(&self);
   }

@@ -70,10 +70,12 @@ static void command_done(void *data, const mcg_result *result, mcg_error *error)
   } else {
     fwrite(result->stdout_data, 1, result->stdout_len, stdout);
     fwrite(result->stderr_data, 1, result->stderr_len, stderr);
-    if (result->signal) printf("ended by %s", result->signal);
-    else printf("exit code %d", result->exit_code);
-    printf(" after %.1f ms; meanwhile this program did its own work %s\n", result->duration_s * 1000,
-           self->worked ? "too" : "not at all");
+    if (result->signal)
+      printf("ended by %s", result->signal);
+    else
+      printf("exit code %d", result->exit_code);
+    printf(" after %.1f ms; meanwhile this program did its own work %s\n",
+           result->duration_s * 1000, self->worked ? "too" : "not at all");
   }
   close_session(self);
 }
@@ -102,7 +104,8 @@ static void does_its_own_work(uv_timer_t *timer)
 int main(int argc, char **argv)
 {
   host self = {.command = argc > 1 ? argv[1] : "echo hello from $(hostname); sleep 0.1"};
-  const char *config = argc > 2 ? argv[2] : "{\"backend\":{\"id\":\"jail\"},\"limits\":{\"memory_mb\":256}}";
+  const char *config =
+      argc > 2 ? argv[2] : "{\"backend\":{\"id\":\"jail\"},\"limits\":{\"memory_mb\":256}}";
   mcg_error *error = NULL;
 
   uv_loop_init(&self.loop);
@@ -115,7 +118,8 @@ int main(int argc, char **argv)
     complain(&self, "start the engine", error);
     return self.status;
   }
-  if (mcg_session_open(self.engine, config, strlen(config), session_open, &self, NULL, &error) < 0) {
+  if (mcg_session_open(self.engine, config, strlen(config), session_open, &self, NULL, &error) <
+      0) {
     complain(&self, "open a sandbox", error);
     end(&self);
   }

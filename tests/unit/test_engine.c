@@ -242,7 +242,8 @@ static void swings(void *data, mcg_error *error)
   mcg_error *err = NULL;
   if (self->other->left > 0 && self->other->left-- > 0)
     assert_int_equal(mcg_sleep(self->other->engine, 0, swings, self->other, NULL, &err), 0);
-  else self->done = self->other->done = true;
+  else
+    self->done = self->other->done = true;
 }
 
 static void two_engines(mcg_engine *one, mcg_engine *two)
@@ -381,7 +382,8 @@ static void close_wants_no_callback(void **state)
   mcg_engine *engine = engine_with(NULL);
   mcg_error *err = NULL;
   assert_int_equal(mcg_engine_close(engine, NULL, NULL, &err), 0);
-  while (mcg_engine_turn(engine) > 0) {}
+  while (mcg_engine_turn(engine) > 0) {
+  }
   mcg_engine_free(engine);
 }
 

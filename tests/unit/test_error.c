@@ -5,11 +5,26 @@ static void codes_have_their_names(void **state)
 {
   (void)state;
   /* The list of the error contract, in words. */
-  static const char *const names[] = {
-      "invalid",     "unsupported", "unenforceable", "tool_not_allowed", "command_denied",
-      "no_candidate", "not_found",  "conflict",      "quota",            "timeout",
-      "canceled",    "unavailable", "protocol",      "unauthorized",     "snapshot_unsupported",
-      "snapshot_mismatch", "archive_unsafe", "audit_failed", "nomem", "internal"};
+  static const char *const names[] = {"invalid",
+                                      "unsupported",
+                                      "unenforceable",
+                                      "tool_not_allowed",
+                                      "command_denied",
+                                      "no_candidate",
+                                      "not_found",
+                                      "conflict",
+                                      "quota",
+                                      "timeout",
+                                      "canceled",
+                                      "unavailable",
+                                      "protocol",
+                                      "unauthorized",
+                                      "snapshot_unsupported",
+                                      "snapshot_mismatch",
+                                      "archive_unsafe",
+                                      "audit_failed",
+                                      "nomem",
+                                      "internal"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     assert_string_equal(mcg_code_name((mcg_code)i), names[i]);
   assert_string_equal(mcg_code_name((mcg_code)999), "internal");
@@ -78,14 +93,18 @@ static void a_message_stays_one_harmless_line(void **state)
   } cases[] = {
       {"a\nb\r\tc", "a\\nb\\r\\tc"},
       {"\x1b[31mred\x7f", "\\x1b[31mred\\x7f"},
-      {"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x8c\x99", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x8c\x99"},
+      {"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x8c\x99",
+       "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x8c\x99"},
       {"\xff\xfe", "\\xff\\xfe"},
-      {"\xc3", "\\xc3"},                             /* cut short */
-      {"\xc0\xaf", "\\xc0\\xaf"},                    /* overlong */
-      {"\xe0\x80\xaf", "\\xe0\\x80\\xaf"},           /* overlong */
-      {"\xed\xa0\x80", "\\xed\\xa0\\x80"},           /* a surrogate */
-      {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},  /* past U+10FFFF */
-      {"\xc2\x9b" "31m", "\\xc2\\x9b" "31m"},        /* CSI in one character */
+      {"\xc3", "\\xc3"},                            /* cut short */
+      {"\xc0\xaf", "\\xc0\\xaf"},                   /* overlong */
+      {"\xe0\x80\xaf", "\\xe0\\x80\\xaf"},          /* overlong */
+      {"\xed\xa0\x80", "\\xed\\xa0\\x80"},          /* a surrogate */
+      {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"}, /* past U+10FFFF */
+      {"\xc2\x9b"
+       "31m",
+       "\\xc2\\x9b"
+       "31m"},                                             /* CSI in one character */
       {"a\xe2\x80\xaetxt.exe", "a\\xe2\\x80\\xaetxt.exe"}, /* right to left override */
       {"a\xe2\x80\xa8z", "a\\xe2\\x80\\xa8z"},             /* line separator */
   };

@@ -21,9 +21,23 @@ static void good_text_is_read(void **state)
 static void bad_text_is_invalid(void **state)
 {
   (void)state;
-  static const char *const texts[] = {
-      "", "{", "[1,]", "{\"a\":1,\"a\":2}", "\"text\"", "1", "nul", "[\"\xff\"]", "[\"\\u0000\"]",
-      "[\"\\ud800\"]", "{} {}", "[1e999]", "[99999999999999999999]", "[\"a", "]", "[\"\\", "{\"a\\"};
+  static const char *const texts[] = {"",
+                                      "{",
+                                      "[1,]",
+                                      "{\"a\":1,\"a\":2}",
+                                      "\"text\"",
+                                      "1",
+                                      "nul",
+                                      "[\"\xff\"]",
+                                      "[\"\\u0000\"]",
+                                      "[\"\\ud800\"]",
+                                      "{} {}",
+                                      "[1e999]",
+                                      "[99999999999999999999]",
+                                      "[\"a",
+                                      "]",
+                                      "[\"\\",
+                                      "{\"a\\"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     mcg_error *err = NULL;
     assert_null(parse(texts[i], &err));
@@ -115,17 +129,27 @@ static void the_deepest_text_fits_a_fiber(void **state)
 static void the_nearest_word_is_found(void **state)
 {
   (void)state;
-  static const char *const names[] = {"memory_mb", "pids", "cpus", "env", "network", "working_directory", NULL};
+  static const char *const names[] = {"memory_mb",         "pids", "cpus", "env", "network",
+                                      "working_directory", NULL};
   static const struct {
     const char *word, *nearest;
-  } cases[] = {{"memory", "memory_mb"},     {"mmeory_mb", "memory_mb"}, {"pdis", "pids"},
-               {"cpu", "cpus"},             {"evn", "env"},             {"netwrok", "network"},
-               {"NETWORK", NULL},           {"xyz", NULL},              {"", NULL},
-               {"workdir", NULL},           {"working_dirctory", "working_directory"}};
+  } cases[] = {{"memory", "memory_mb"},
+               {"mmeory_mb", "memory_mb"},
+               {"pdis", "pids"},
+               {"cpu", "cpus"},
+               {"evn", "env"},
+               {"netwrok", "network"},
+               {"NETWORK", NULL},
+               {"xyz", NULL},
+               {"", NULL},
+               {"workdir", NULL},
+               {"working_dirctory", "working_directory"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const char *nearest = mcg_nearest(cases[i].word, names);
-    if (cases[i].nearest) assert_string_equal(nearest, cases[i].nearest);
-    else assert_null(nearest);
+    if (cases[i].nearest)
+      assert_string_equal(nearest, cases[i].nearest);
+    else
+      assert_null(nearest);
   }
   char endless[300];
   memset(endless, 'a', sizeof endless - 1);

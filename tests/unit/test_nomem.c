@@ -76,8 +76,10 @@ static void a_new_engine(void **state)
     int rc = mcg_engine_new(NULL, &engine, &err);
     reached = disarm();
     assert_int_equal(rc, reached ? -1 : 0);
-    if (reached) assert_int_equal(code_of(&err), MCG_NOMEM);
-    else engine_end(engine);
+    if (reached)
+      assert_int_equal(code_of(&err), MCG_NOMEM);
+    else
+      engine_end(engine);
   }
   assert_true(n > 3);
 }
@@ -108,8 +110,10 @@ static void an_operation(void **state)
     int rc = mcg_sleep(engine, 0, note, &it, NULL, &err);
     reached = disarm();
     assert_int_equal(rc, reached ? -1 : 0);
-    if (reached) assert_int_equal(code_of(&err), MCG_NOMEM);
-    else turn_until(engine, &it.done);
+    if (reached)
+      assert_int_equal(code_of(&err), MCG_NOMEM);
+    else
+      turn_until(engine, &it.done);
     engine_end(engine);
     assert_int_equal(it.completions, reached ? 0 : 1);
   }
@@ -227,7 +231,8 @@ static void *json_malloc(size_t size)
 static void foreign_text(void **state)
 {
   (void)state;
-  static const char text[] = "{\"a\":[1,2,{\"b\":\"c\"}],\"d\":\"eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee\"}";
+  static const char text[] =
+      "{\"a\":[1,2,{\"b\":\"c\"}],\"d\":\"eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee\"}";
   json_set_alloc_funcs(json_malloc, free);
   long n = 0;
   for (bool reached = true; reached; n++) {

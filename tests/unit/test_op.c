@@ -119,8 +119,7 @@ static void cancel_when_it_had_finished(void **state)
   mcg_engine *engine = engine_with(NULL);
   mcg_error *err = NULL;
   gate self = {.engine = engine, .outcome.engine = engine};
-  assert_int_equal(
-      mcg_op_start(engine, gate_run, gate_complete, &self, &self.outcome.op, &err), 0);
+  assert_int_equal(mcg_op_start(engine, gate_run, gate_complete, &self, &self.outcome.op, &err), 0);
   mcg_engine_turn(engine);
   mcg_engine_turn(engine);
   mcg_wait_wake(engine, &self.wait); /* its wait is over: cancel comes too late */
