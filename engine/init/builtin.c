@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static mcg_slot *report; /* of this child; shared with init */
@@ -26,7 +26,7 @@ static void take_streams(const mcg_command *command)
 {
   for (int i = 0; i < 3; i++)
     if (dup2(command->theirs[i], i) < 0) _exit(1);
-  close_range(3, ~0U, 0);
+  syscall(SYS_close_range, 3, ~0U, 0);
 }
 
 _Noreturn void mcg_builtin_main(mcg_server *server, mcg_command *command, const mcg_exec *exec)

@@ -316,6 +316,7 @@ static void client_turn(client *c, int ms)
     while (!(condition)) {                                                 \
       if (now_ms() > end_) fail_msg("waited in vain for %s", #condition);  \
       client_turn(c, 100);                                                 \
+      if ((c)->ended && end_ > now_ms() + 2000) end_ = now_ms() + 2000;    \
     }                                                                      \
   } while (0)
 
