@@ -91,8 +91,6 @@ char *mcg_format_line(const char *format, va_list list) __attribute__((format(pr
 
 /* 128 random bits as 26 lower-case base32 characters, into out[27]. */
 int mcg_random_id(char out[27], mcg_error **err);
-/* Nearest of the NULL-terminated names within edit distance 3, or NULL. */
-const char *mcg_nearest(const char *word, const char *const *names);
 /* Parses foreign text: depth is checked before jansson sees it. Duplicate keys are errors. */
 struct json_t *mcg_json_parse(const char *text, size_t len, mcg_error **err);
 

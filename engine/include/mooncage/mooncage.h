@@ -108,6 +108,12 @@ MCG_API int mcg_engine_close(mcg_engine *engine, mcg_done done, void *data, mcg_
  * notices and cleans up within two seconds. NULL is fine. */
 MCG_API void mcg_engine_free(mcg_engine *engine);
 
+/* What backends there are, as a JSON object: {"jail":{"family":"local","isolation":"namespace",
+ * "options":[{"name","type","help"}]}}. The caller frees the text with free(). NULL: no memory. */
+MCG_API char *mcg_engine_backends(const mcg_engine *engine);
+/* The nearest of the NULL-terminated names within edit distance 3, or NULL: for "did you mean". */
+MCG_API const char *mcg_nearest(const char *word, const char *const *names);
+
 /* A foreign loop polls the descriptor for reading for at most the timeout (ms, -1: for ever), then
  * turns. Ask for the timeout again after every call into the engine. */
 MCG_API int mcg_engine_fd(const mcg_engine *engine);

@@ -1,0 +1,236 @@
+/* bind.h: what the files of the Lua binding share: the host of one Lua state, tasks, waiting.
+ *
+ * One host per Lua state holds the loop, the engine and the tasks. Lua is entered from the loop in
+ * two ways only: mcg_lua_call (a callback, which must not wait) and the ready queue (a task goes on).
+ * A waiting method is always: check the arguments, mcg_lua_enter, start, mcg_lua_wait. */
+#ifndef MCG_LUA_BIND_H
+#define MCG_LUA_BIND_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <mooncage/mooncage.h>
+#include <uv.h>
+
+#define MCG_LUA_SESSION "mooncage.session"
+#define MCG_LUA_PROCESS "mooncage.process"
+#define MCG_LUA_TASK "mooncage.task"
+#define MCG_LUA_SECRET "mooncage.secret"
+#define MCG_LUA_ERROR "mooncage.error"
+#define MCG_LUA_ARRAY "mooncage.array"
+
+typedef struct mcg_lua mcg_lua;
+typedef struct mcg_task mcg_task;
+
+typedef enum mcg_task_state {
+  MCG_TASK_READY,   /* in the ready queue, or not yet begun */
+  MCG_TASK_RUNNING,
+  MCG_TASK_WAITING, /* some operation owns the wake-up */
+  MCG_TASK_DONE,    /* its values are on its stack */
+  MCG_TASK_FAILED   /* it threw: one error table is on its stack */
+} mcg_task_state;
+
+/* A coroutine that the loop resumes. The block of a userdata; live ones are anchored by the host. */
+struct mcg_task {
+  mcg_lua *host;
+  lua_State *L;           /* of the one outside all tasks: a thread that only holds results */
+  mcg_task *next;         /* in the ready queue */
+  mcg_task *older, *newer; /* among the live ones */
+  mcg_task_state state;
+  int nargs;              /* values on L that the next resume takes */
+  bool outside;           /* stands for the code outside any task: waits by turning the loop */
+  bool woken;             /* outside only: the wait is over */
+  bool canceled;          /* each wait ends with `canceled` from now on */
+  bool shielded;          /* but this one does not */
+  bool begun;             /* has run */
+  bool observed;          /* somebody asked how it ended */
+  void (*cancel)(mcg_task *task, void *what); /* ends the wait it is in */
+  void *what;
+  unsigned join_left;     /* tasks it still waits for */
+  int join_ref;           /* the list of them in the registry */
+  bool join_one;          /* wait() on one: all values, not the first of each */
+  mcg_task *join_failed;
+};
+
+typedef struct mcg_signal mcg_signal;
+
+struct mcg_lua {
+  lua_State *L; /* the state that turns the loop: callbacks run on it */
+  uv_loop_t loop;
+  uv_idle_t idle; /* runs while tasks are ready */
+  mcg_engine *engine; /* made when first needed */
+  mcg_task *outside, *current;
+  mcg_task *ready, **ready_end;
+  mcg_task *live;
+  const char *callback; /* what runs now, such as "on_stdout", or NULL */
+  unsigned turning;     /* uv_run is on the C stack */
+  bool closing;         /* Lua is not entered any more */
+  bool exiting;         /* os.exit was called: no task is resumed */
+  int exit_status;
+  unsigned lost;        /* tasks that threw and were collected unasked */
+  int live_ref, log_ref, pump_ref, signals_ref;
+  int log_level;        /* least that is said on stderr; above MCG_LOG_ERROR: nothing */
+  char *init_path;      /* beside the command; NULL: the engine's own idea */
+  struct mcg_lua_session *sessions; /* every userdata that holds one */
+  struct mcg_log_line *log_lines, **log_end;
+  struct mcg_raw *raw; /* terminals in raw mode, to be put back */
+  mcg_signal *signals;
+};
+
+/* ---- host.c */
+mcg_lua *mcg_lua_host(lua_State *L);
+mcg_lua *mcg_lua_host_new(lua_State *L);             /* once per state; leaves nothing on the stack */
+mcg_engine *mcg_lua_engine(mcg_lua *host, mcg_error **err); /* NULL: it could not be made */
+/* The ready queue and the log are looked at on the next turn of the loop. */
+void mcg_lua_wake(mcg_lua *host);
+/* Turns the loop once. False: nothing is left that could ever happen. */
+bool mcg_lua_turn(mcg_lua *host);
+/* Ends everything: cancels, closes sessions, frees. Lua is not entered. Idempotent. */
+void mcg_lua_host_close(mcg_lua *host);
+/* Runs `fn` with `ctx` as light userdata, protected, on the state that turns the loop. 0, or the
+ * error value is left on host->L for the caller to pop. */
+int mcg_lua_call(mcg_lua *host, const char *what, lua_CFunction fn, void *ctx);
+/* Registers a metatable with methods; `gc` may be NULL. Fields that are no methods: mcg_lua_class
+ * leaves the metatable on the stack for more. */
+void mcg_lua_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction gc);
+
+/* ---- task.c */
+/* Who would wait here. Raises where waiting is impossible; nothing may be armed before it. */
+mcg_task *mcg_lua_enter(lua_State *L);
+/* True when the task was canceled: then return mcg_lua_canceled(L, task) and arm nothing. */
+bool mcg_lua_is_canceled(const mcg_task *task);
+int mcg_lua_canceled(lua_State *L, mcg_task *task);
+/* The last thing a waiting method does: `return mcg_lua_wait(L, task)`. */
+int mcg_lua_wait(lua_State *L, mcg_task *task);
+/* The wait can be ended early by `cancel`, which makes its completion come, now or soon. Say it
+ * before mcg_lua_wait. */
+void mcg_lua_cancelable(mcg_task *task, void (*cancel)(mcg_task *task, void *what), void *what);
+/* Ends a wait at once with nil and `canceled`: for cancel functions that leave the rest behind. */
+void mcg_lua_complete_canceled(mcg_task *task);
+/* Ends a task's wait with the values `push` leaves; called from the loop. `push` runs protected,
+ * returns how many values; `ctx` stays the caller's. */
+void mcg_lua_complete(mcg_task *task, int (*push)(lua_State *L, void *ctx), void *ctx);
+int mcg_lua_task_spawn(lua_State *L); /* mooncage.spawn */
+int mcg_lua_task_join(lua_State *L);
+int mcg_lua_task_run(lua_State *L);
+int mcg_lua_task_sleep(lua_State *L);
+int mcg_lua_task_current(lua_State *L);
+int mcg_lua_tasks(lua_State *L);
+void mcg_lua_task_cancel(mcg_task *task);
+void mcg_lua_run_ready(mcg_lua *host);
+void mcg_lua_task_setup(lua_State *L);
+
+/* ---- wait.c: completions whose data is a ticket: the wait of one task for one operation. A
+ * canceled task goes on at once; the operation's late completion finds nobody and frees the ticket.
+ * One that has an mcg_op is canceled instead, and its completion awaited. */
+typedef struct mcg_ticket {
+  mcg_task *task; /* NULL: it left */
+  mcg_op *op;
+  void *extra; /* the operation's own; it frees it */
+} mcg_ticket;
+mcg_ticket *mcg_lua_ticket(lua_State *L, mcg_task *task); /* raises when memory is out */
+mcg_task *mcg_lua_take_ticket(void *data);                   /* frees it; the task, or NULL */
+/* `return mcg_lua_started(L, task, ticket, rc, err)`: waits, or pushes the refusal. */
+int mcg_lua_started(lua_State *L, mcg_task *task, mcg_ticket *ticket, int rc, mcg_error *err);
+void mcg_lua_done(void *data, mcg_error *error);                        /* true */
+void mcg_lua_text_done(void *data, const char *json, mcg_error *error); /* the decoded value */
+void mcg_lua_bytes_done(void *data, const void *bytes, size_t len, mcg_error *error);
+void mcg_lua_failed(mcg_task *task, mcg_error *error); /* nil, the error table; frees error */
+
+/* ---- error.c */
+void mcg_lua_push_error(lua_State *L, const mcg_error *error); /* the table */
+int mcg_lua_nil_error(lua_State *L, mcg_error *error); /* nil, table; frees error; returns 2 */
+/* nil, table for a failure that the binding itself noticed; returns 2. */
+int mcg_lua_fail(lua_State *L, mcg_code code, const char *fix, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Makes an error table of whatever was thrown, at the top of the stack; with a traceback of `from`
+ * (may be NULL). */
+void mcg_lua_caught(lua_State *L, lua_State *from);
+void mcg_lua_error_setup(lua_State *L);
+
+/* ---- options.c: arguments; all of these raise on misuse, blaming the caller's line */
+void mcg_lua_check_keys(lua_State *L, int index, const char *const *names, const char *what);
+/* Leaves the raw field on the stack (nil when the table is absent); returns its type. */
+int mcg_lua_field(lua_State *L, int index, const char *key);
+/* Text without NUL; the pointer lives as long as the table does. NULL when absent. */
+const char *mcg_lua_text_field(lua_State *L, int index, const char *key, const char *what);
+bool mcg_lua_bool_field(lua_State *L, int index, const char *key, const char *what);
+/* `otherwise` when absent; raises unless it is a number from `least` to `most`. */
+double mcg_lua_number_field(lua_State *L, int index, const char *key, const char *what,
+                            double otherwise, double least, double most);
+const char *mcg_lua_check_text(lua_State *L, int index, const char *what); /* string without NUL */
+int64_t mcg_lua_ms(lua_State *L, double seconds, const char *what);
+int mcg_lua_mode(lua_State *L, int index, int otherwise, const char *what); /* 493, "755" */
+int mcg_lua_misuse(lua_State *L, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- json.c */
+/* The JSON text of the value at `index`, pushed as a string. `what` begins the path in messages. */
+void mcg_lua_encode(lua_State *L, int index, const char *what);
+/* Pushes what the text says; 0, or -1 with nil and an error table pushed. */
+int mcg_lua_decode(lua_State *L, const char *text, size_t len);
+int mcg_lua_json_encode(lua_State *L);
+int mcg_lua_json_decode(lua_State *L);
+int mcg_lua_json_array(lua_State *L);
+
+/* ---- secret.c */
+int mcg_lua_secret(lua_State *L);
+void mcg_lua_secret_setup(lua_State *L);
+
+/* ---- session.c */
+typedef struct mcg_lua_session {
+  mcg_lua *host;
+  mcg_session *session; /* NULL once the engine is gone */
+  bool closed;          /* close or stop was asked for */
+  struct mcg_lua_session *older, *newer;
+} mcg_lua_session;
+mcg_lua_session *mcg_lua_check_session(lua_State *L, int index); /* raises when the engine is gone */
+int mcg_lua_session_open(lua_State *L);
+int mcg_lua_session_resume(lua_State *L);
+int mcg_lua_live(lua_State *L);
+void mcg_lua_session_setup(lua_State *L);
+extern const luaL_Reg mcg_lua_file_methods[]; /* file.c */
+int mcg_lua_workspace_persist(lua_State *L);  /* workspace.c */
+int mcg_lua_workspace_restore(lua_State *L);
+
+/* ---- spec.c: a command and its options, from Lua */
+typedef struct mcg_lua_spec {
+  mcg_exec_spec spec;
+  bool stdin_function; /* then it is on top of the stack when parsing is done */
+} mcg_lua_spec;
+/* Reads `cmd` and `options` at the two indexes. Strings are anchored by values it leaves on the
+ * stack. `extra` are further keys that are allowed. */
+void mcg_lua_parse_spec(lua_State *L, int cmd, int options, const char *const *extra,
+                        const char *what, mcg_lua_spec *out);
+void mcg_lua_push_result(lua_State *L, const mcg_result *result);
+
+/* ---- process.c */
+typedef struct mcg_lua_process mcg_lua_process;
+int mcg_lua_session_exec(lua_State *L);
+int mcg_lua_session_start(lua_State *L);
+int mcg_lua_session_attach(lua_State *L);
+void mcg_lua_process_setup(lua_State *L);
+
+/* ---- pump.c: a command's streams joined to descriptors of ours, without Lua in between */
+typedef struct mcg_pump mcg_pump;
+/* `fds`: stdin, stdout, stderr; -1: not that one. `drained` is called once everything that was
+ * taken has been written (also when nothing had been taken). */
+mcg_pump *mcg_pump_new(mcg_lua *host, const int fds[3]);
+void mcg_pump_bind(mcg_pump *pump, mcg_exec *exec);
+bool mcg_pump_output(mcg_pump *pump, int stream, const void *bytes, size_t len);
+/* The command is over: stop reading, write out what is left, call `drained`, free. */
+void mcg_pump_finish(mcg_pump *pump, void (*drained)(void *data), void *data);
+
+/* ---- terminal.c, signal.c, log.c */
+int mcg_lua_terminal_open(lua_State *L); /* pushes the table `terminal` */
+void mcg_lua_terminal_restore(mcg_lua *host);
+int mcg_lua_on_signal(lua_State *L);
+void mcg_lua_signals_close(mcg_lua *host);
+void mcg_lua_log(void *host, mcg_log_level level, const char *message);
+void mcg_lua_log_deliver(mcg_lua *host);
+void mcg_lua_log_free(mcg_lua *host);
+int mcg_lua_on_log(lua_State *L);
+int mcg_lua_log_write(lua_State *L);
+int mcg_lua_log_level(lua_State *L);
+
+int luaopen_mooncage_core(lua_State *L);
+
+#endif

@@ -1,0 +1,164 @@
+/* core.c: the C half of the module, `mooncage.core`: the table of functions that the Lua files
+ * build on. Not linked against the Lua VM: one file serves every host. */
+#include "bind.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int now(lua_State *L)
+{
+  lua_pushnumber(L, (double)uv_hrtime() / 1e9);
+  return 1;
+}
+
+/* core.set_pump(function(process, source)): what feeds a stdin function to its process. */
+static int set_pump(lua_State *L)
+{
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_settop(L, 1);
+  mcg_lua *host = mcg_lua_host(L);
+  luaL_unref(L, LUA_REGISTRYINDEX, host->pump_ref);
+  host->pump_ref = luaL_ref(L, LUA_REGISTRYINDEX);
+  return 0;
+}
+
+/* core.backends() -> { jail = { family, isolation, options = { { name, type, help } … } } … } */
+static int backends(lua_State *L)
+{
+  mcg_error *err = NULL;
+  mcg_engine *engine = mcg_lua_engine(mcg_lua_host(L), &err);
+  if (!engine) return mcg_lua_nil_error(L, err);
+  char *text = mcg_engine_backends(engine);
+  if (!text) return luaL_error(L, "mooncage: not enough memory");
+  int rc = mcg_lua_decode(L, text, strlen(text));
+  free(text);
+  return rc < 0 ? 2 : 1;
+}
+
+/* core.nearest(word, list) -> the nearest of the list, or nil */
+static int nearest(lua_State *L)
+{
+  const char *word = luaL_checkstring(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  size_t count = lua_objlen(L, 2);
+  const char **names = lua_newuserdata(L, (count + 1) * sizeof *names);
+  size_t n = 0;
+  for (size_t i = 1; i <= count; i++) {
+    lua_rawgeti(L, 2, (int)i); /* anchored by the list */
+    if (lua_type(L, -1) == LUA_TSTRING) names[n++] = lua_tostring(L, -1);
+    lua_pop(L, 1);
+  }
+  names[n] = NULL;
+  lua_pushstring(L, mcg_nearest(word, names));
+  return 1;
+}
+
+static int doctor(lua_State *L)
+{
+  mcg_task *task = mcg_lua_enter(L);
+  if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
+  mcg_error *err = NULL;
+  mcg_engine *engine = mcg_lua_engine(task->host, &err);
+  if (!engine) return mcg_lua_nil_error(L, err);
+  mcg_ticket *ticket = mcg_lua_ticket(L, task);
+  return mcg_lua_started(L, task, ticket, mcg_doctor(engine, mcg_lua_text_done, ticket, &err), err);
+}
+
+static int reap(lua_State *L)
+{
+  bool dry_run = lua_toboolean(L, 1);
+  mcg_task *task = mcg_lua_enter(L);
+  if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
+  mcg_error *err = NULL;
+  mcg_engine *engine = mcg_lua_engine(task->host, &err);
+  if (!engine) return mcg_lua_nil_error(L, err);
+  mcg_ticket *ticket = mcg_lua_ticket(L, task);
+  int rc = mcg_reap(engine, dry_run, mcg_lua_text_done, ticket, &err);
+  return mcg_lua_started(L, task, ticket, rc, err);
+}
+
+/* core.error(code, message, fix) -> an error table, for what Lua itself finds out */
+static int new_error(lua_State *L)
+{
+  lua_settop(L, 3);
+  lua_createtable(L, 0, 6);
+  static const char *const keys[] = {"code", "message", "fix"};
+  for (int i = 0; i < 3; i++) {
+    lua_pushvalue(L, i + 1);
+    lua_setfield(L, 4, keys[i]);
+  }
+  lua_pushboolean(L, 0);
+  lua_setfield(L, 4, "retryable");
+  luaL_setmetatable(L, MCG_LUA_ERROR);
+  return 1;
+}
+
+/* core.cancel_all(): every task, the one that asks too */
+static int cancel_all(lua_State *L)
+{
+  for (mcg_task *t = mcg_lua_host(L)->live; t; t = t->older) mcg_lua_task_cancel(t);
+  return 0;
+}
+
+/* core.exit(status): no task is resumed again; whoever turns the loop closes everything and leaves
+ * with this status. Does not return where it can help it. */
+static int leave(lua_State *L)
+{
+  mcg_lua *host = mcg_lua_host(L);
+  host->exit_status = luaL_optint(L, 1, 0);
+  host->exiting = true;
+  if (host->current && host->current->L == L && lua_isyieldable(L)) return lua_yield(L, 0);
+  return luaL_error(L, "exit");
+}
+
+static const luaL_Reg functions[] = {
+    {"open", mcg_lua_session_open},
+    {"resume", mcg_lua_session_resume},
+    {"spawn", mcg_lua_task_spawn},
+    {"join", mcg_lua_task_join},
+    {"run", mcg_lua_task_run},
+    {"sleep", mcg_lua_task_sleep},
+    {"current", mcg_lua_task_current},
+    {"tasks", mcg_lua_tasks},
+    {"live", mcg_lua_live},
+    {"now", now},
+    {"secret", mcg_lua_secret},
+    {"encode", mcg_lua_json_encode},
+    {"decode", mcg_lua_json_decode},
+    {"array", mcg_lua_json_array},
+    {"on_log", mcg_lua_on_log},
+    {"log", mcg_lua_log_write},
+    {"log_level", mcg_lua_log_level},
+    {"set_pump", set_pump},
+    {"backends", backends},
+    {"nearest", nearest},
+    {"doctor", doctor},
+    {"reap", reap},
+    {"exit", leave},
+    {"error", new_error},
+    {"cancel_all", cancel_all},
+    {NULL, NULL},
+};
+
+__attribute__((visibility("default"))) int luaopen_mooncage_core(lua_State *L)
+{
+  if (!mcg_lua_host(L)) {
+    mcg_lua_host_new(L);
+    mcg_lua_error_setup(L);
+    mcg_lua_secret_setup(L);
+    mcg_lua_task_setup(L);
+    mcg_lua_process_setup(L);
+    mcg_lua_session_setup(L);
+    luaL_newmetatable(L, MCG_LUA_ARRAY);
+    lua_pop(L, 1);
+  }
+  lua_newtable(L);
+  luaL_setfuncs(L, functions, 0);
+  mcg_lua_terminal_open(L);
+  lua_setfield(L, -2, "terminal");
+  lua_pushlightuserdata(L, NULL);
+  lua_setfield(L, -2, "null");
+  lua_pushliteral(L, MCG_VERSION);
+  lua_setfield(L, -2, "version");
+  return 1;
+}

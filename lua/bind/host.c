@@ -1,0 +1,151 @@
+/* host.c: the host of one Lua state: its loop, its engine, how Lua is entered from the loop, and how
+ * all of it ends. The engine is made when the first operation needs it. */
+#include "bind.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char HOST_KEY = 0;
+
+mcg_lua *mcg_lua_host(lua_State *L)
+{
+  lua_pushlightuserdata(L, (void *)&HOST_KEY);
+  lua_rawget(L, LUA_REGISTRYINDEX);
+  mcg_lua *host = lua_touserdata(L, -1);
+  lua_pop(L, 1);
+  return host;
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+  mcg_lua *host = idle->data;
+  uv_idle_stop(idle);
+  mcg_lua_log_deliver(host);
+  mcg_lua_run_ready(host);
+}
+
+void mcg_lua_wake(mcg_lua *host)
+{
+  uv_idle_start(&host->idle, on_idle);
+}
+
+static int host_gc(lua_State *L)
+{
+  mcg_lua_host_close(lua_touserdata(L, 1));
+  return 0;
+}
+
+mcg_lua *mcg_lua_host_new(lua_State *L)
+{
+  lua_pushlightuserdata(L, (void *)&HOST_KEY);
+  mcg_lua *host = lua_newuserdata(L, sizeof *host);
+  memset(host, 0, sizeof *host);
+  host->closing = true; /* until everything below has worked */
+  lua_newtable(L);
+  lua_pushcfunction(L, host_gc);
+  lua_setfield(L, -2, "__gc");
+  lua_setmetatable(L, -2);
+  lua_rawset(L, LUA_REGISTRYINDEX);
+
+  /* Callbacks run on the main state while nothing else turns the loop. */
+  host->L = L;
+  host->ready_end = &host->ready;
+  host->log_end = &host->log_lines;
+  host->log_level = MCG_LOG_ERROR + 1;
+  host->log_ref = host->pump_ref = LUA_NOREF;
+  lua_newtable(L);
+  host->live_ref = luaL_ref(L, LUA_REGISTRYINDEX);
+  int rc = uv_loop_init(&host->loop);
+  if (rc < 0) luaL_error(L, "mooncage: cannot make an event loop: %s", uv_strerror(rc));
+  uv_idle_init(&host->loop, &host->idle);
+  host->idle.data = host;
+  host->closing = false;
+  return host;
+}
+
+mcg_engine *mcg_lua_engine(mcg_lua *host, mcg_error **err)
+{
+  if (host->engine) return host->engine;
+  mcg_engine_options options = {
+      .size = sizeof options,
+      .loop = &host->loop,
+      .init_path = host->init_path,
+      .on_log = mcg_lua_log,
+      .data = host,
+  };
+  return mcg_engine_new(&options, &host->engine, err) < 0 ? NULL : host->engine;
+}
+
+bool mcg_lua_turn(mcg_lua *host)
+{
+  host->turning++;
+  int more = uv_run(&host->loop, UV_RUN_ONCE);
+  host->turning--;
+  return more != 0;
+}
+
+
+int mcg_lua_call(mcg_lua *host, const char *what, lua_CFunction fn, void *ctx)
+{
+  const char *outer = host->callback;
+  host->callback = what;
+  int rc = lua_cpcall(host->L, fn, ctx);
+  host->callback = outer;
+  return rc;
+}
+
+static void closed(void *data, mcg_error *error)
+{
+  mcg_error_free(error); /* nobody is left to hear it; the janitor has the rest */
+  *(bool *)data = true;
+}
+
+static void close_handle(uv_handle_t *handle, void *arg)
+{
+  (void)arg;
+  if (!uv_is_closing(handle)) uv_close(handle, NULL);
+}
+
+void mcg_lua_host_close(mcg_lua *host)
+{
+  if (host->closing) return;
+  host->closing = true;
+  mcg_lua_terminal_restore(host);
+  mcg_lua_signals_close(host);
+  if (host->engine) {
+    bool done = false;
+    mcg_error *error = NULL;
+    if (mcg_engine_close(host->engine, closed, &done, &error) == 0)
+      while (!done && uv_run(&host->loop, UV_RUN_ONCE)) continue;
+    mcg_error_free(error);
+    for (mcg_lua_session *s = host->sessions; s; s = s->older) {
+      mcg_session_unref(s->session);
+      s->session = NULL;
+    }
+    host->sessions = NULL;
+    mcg_engine_free(host->engine);
+    host->engine = NULL;
+  }
+  uv_walk(&host->loop, close_handle, NULL);
+  while (uv_run(&host->loop, UV_RUN_NOWAIT)) continue;
+  uv_loop_close(&host->loop);
+  mcg_lua_log_free(host);
+  free(host->init_path);
+  host->init_path = NULL;
+}
+
+void mcg_lua_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction gc)
+{
+  luaL_newmetatable(L, name);
+  lua_newtable(L);
+  if (methods) luaL_setfuncs(L, methods, 0);
+  lua_setfield(L, -2, "__index");
+  lua_pushstring(L, name);
+  lua_setfield(L, -2, "__name");
+  lua_pushboolean(L, 0); /* getmetatable says no more than this */
+  lua_setfield(L, -2, "__metatable");
+  if (gc) {
+    lua_pushcfunction(L, gc);
+    lua_setfield(L, -2, "__gc");
+  }
+}

@@ -1,0 +1,304 @@
+/* session.c: the session object: open, resume, close, facts and figures. Its commands are in
+ * process.c, its files in file.c and workspace.c. */
+#include "bind.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void link_session(mcg_lua_session *s)
+{
+  s->older = s->host->sessions;
+  if (s->older) s->older->newer = s;
+  s->host->sessions = s;
+}
+
+static void unlink_session(mcg_lua_session *s)
+{
+  if (s->newer)
+    s->newer->older = s->older;
+  else if (s->host->sessions == s)
+    s->host->sessions = s->older;
+  if (s->older) s->older->newer = s->newer;
+  s->older = s->newer = NULL;
+}
+
+mcg_lua_session *mcg_lua_check_session(lua_State *L, int index)
+{
+  mcg_lua_session *s = luaL_checkudata(L, index, MCG_LUA_SESSION);
+  if (!s->session) luaL_error(L, "mooncage: the engine of this session is closed");
+  return s;
+}
+
+/* The engine says the leak, and takes the sandbox down. */
+static int session_gc(lua_State *L)
+{
+  mcg_lua_session *s = lua_touserdata(L, 1);
+  if (!s->session) return 0;
+  unlink_session(s);
+  mcg_session_unref(s->session);
+  s->session = NULL;
+  return 0;
+}
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+struct opened {
+  mcg_lua *host;
+  mcg_session *session;
+};
+
+/* The facts are kept in the environment: fields are read far more often than they change. */
+static void keep_facts(lua_State *L, int self, const mcg_session *session)
+{
+  char *info = mcg_session_info(session);
+  if (!info) luaL_error(L, "mooncage: not enough memory");
+  int rc = mcg_lua_decode(L, info, strlen(info)); /* raises only when memory is out */
+  free(info);
+  if (rc < 0 || !lua_istable(L, -1)) luaL_error(L, "mooncage: the session's facts are no table");
+  lua_setfenv(L, self);
+}
+
+static int push_opened(lua_State *L, void *ctx)
+{
+  struct opened *o = ctx;
+  mcg_lua_session *s = lua_newuserdata(L, sizeof *s);
+  memset(s, 0, sizeof *s);
+  s->host = o->host;
+  luaL_setmetatable(L, MCG_LUA_SESSION);
+  keep_facts(L, lua_gettop(L), o->session);
+  s->session = o->session;
+  o->session = NULL;
+  link_session(s);
+  return 1;
+}
+
+static void on_open(void *data, mcg_session *session, mcg_error *error)
+{
+  mcg_task *task = mcg_lua_take_ticket(data);
+  struct opened o = {task ? task->host : NULL, session};
+  if (!task)
+    mcg_error_free(error);
+  else if (error)
+    mcg_lua_failed(task, error);
+  else
+    mcg_lua_complete(task, push_opened, &o);
+  if (o.session) mcg_session_unref(o.session); /* nobody took it */
+}
+
+typedef int (*opener)(mcg_engine *, const char *, size_t, mcg_session_done, void *, mcg_op **,
+                      mcg_error **);
+
+/* `text` is at the top of the stack. */
+static int open_with(lua_State *L, mcg_task *task, opener how)
+{
+  size_t len;
+  const char *text = lua_tolstring(L, -1, &len);
+  mcg_error *err = NULL;
+  mcg_engine *engine = mcg_lua_engine(task->host, &err);
+  if (!engine) return mcg_lua_nil_error(L, err);
+  mcg_ticket *ticket = mcg_lua_ticket(L, task);
+  int rc = how(engine, text, len, on_open, ticket, &ticket->op, &err);
+  return mcg_lua_started(L, task, ticket, rc, err);
+}
+
+/* core.open(config) -> session | nil, err; the config is plain data (functions were taken out). */
+int mcg_lua_session_open(lua_State *L)
+{
+  luaL_checktype(L, 1, LUA_TTABLE);
+  mcg_task *task = mcg_lua_enter(L);
+  if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
+  lua_settop(L, 1);
+  mcg_lua_encode(L, 1, "config");
+  return open_with(L, task, mcg_session_open);
+}
+
+/* core.resume(state) -> session | nil, err */
+int mcg_lua_session_resume(lua_State *L)
+{
+  luaL_checktype(L, 1, LUA_TSTRING);
+  mcg_task *task = mcg_lua_enter(L);
+  if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
+  lua_settop(L, 1);
+  return open_with(L, task, mcg_session_resume);
+}
+
+/* core.live() -> counts: sessions this state still holds open, tasks that are not over. */
+int mcg_lua_live(lua_State *L)
+{
+  mcg_lua *host = mcg_lua_host(L);
+  int sessions = 0, tasks = 0;
+  for (mcg_lua_session *s = host->sessions; s; s = s->older) sessions += !s->closed;
+  for (mcg_task *t = host->live; t; t = t->older) tasks++;
+  lua_pushinteger(L, sessions);
+  lua_pushinteger(L, tasks);
+  return 2;
+}
+
+/* ---- ending ------------------------------------------------------------------------------- */
+
+/* close and stop are the clean-up of a canceled task: they are carried out all the same. */
+static int end_session(lua_State *L, int (*how)(mcg_session *, mcg_done, void *, mcg_error **))
+{
+  mcg_lua_session *s = luaL_checkudata(L, 1, MCG_LUA_SESSION);
+  if (!s->session) { /* the engine is closed, and with it every session */
+    lua_pushboolean(L, 1);
+    return 1;
+  }
+  mcg_task *task = mcg_lua_enter(L);
+  mcg_error *err = NULL;
+  mcg_ticket *ticket = mcg_lua_ticket(L, task);
+  int rc = how(s->session, mcg_lua_done, ticket, &err);
+  if (rc == 0) {
+    task->shielded = true;
+    s->closed = true;
+  }
+  return mcg_lua_started(L, task, ticket, rc, err);
+}
+
+static int session_close(lua_State *L)
+{
+  return end_session(L, mcg_session_close);
+}
+
+static int session_stop(lua_State *L)
+{
+  return end_session(L, mcg_session_stop);
+}
+
+/* ---- facts and figures -------------------------------------------------------------------- */
+
+static int push_owned_json(lua_State *L, char *text)
+{
+  if (!text) return luaL_error(L, "mooncage: not enough memory");
+  int rc = mcg_lua_decode(L, text, strlen(text));
+  free(text);
+  return rc < 0 ? 2 : 1;
+}
+
+static int session_usage(lua_State *L)
+{
+  return push_owned_json(L, mcg_session_usage(mcg_lua_check_session(L, 1)->session));
+}
+
+static int session_state(lua_State *L)
+{
+  mcg_error *err = NULL;
+  char *state = mcg_session_state(mcg_lua_check_session(L, 1)->session, &err);
+  if (!state) return mcg_lua_nil_error(L, err);
+  lua_pushstring(L, state);
+  free(state);
+  return 1;
+}
+
+/* session:info() -> the facts as they are now */
+static int session_info(lua_State *L)
+{
+  return push_owned_json(L, mcg_session_info(mcg_lua_check_session(L, 1)->session));
+}
+
+static int session_keep(lua_State *L)
+{
+  mcg_lua_session *s = mcg_lua_check_session(L, 1);
+  const char *path = mcg_lua_check_text(L, 2, "keep: the path");
+  mcg_error *err = NULL;
+  if (mcg_session_keep(s->session, path, &err) < 0) return mcg_lua_nil_error(L, err);
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+static int text_operation(lua_State *L,
+                          int (*how)(mcg_session *, mcg_text_done, void *, mcg_error **))
+{
+  mcg_lua_session *s = mcg_lua_check_session(L, 1);
+  mcg_task *task = mcg_lua_enter(L);
+  if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
+  mcg_error *err = NULL;
+  mcg_ticket *ticket = mcg_lua_ticket(L, task);
+  return mcg_lua_started(L, task, ticket, how(s->session, mcg_lua_text_done, ticket, &err), err);
+}
+
+static int session_stats(lua_State *L)
+{
+  return text_operation(L, mcg_session_stats);
+}
+
+static int session_processes(lua_State *L)
+{
+  return text_operation(L, mcg_session_processes);
+}
+
+static int session_diff(lua_State *L)
+{
+  return text_operation(L, mcg_project_diff);
+}
+
+/* session:apply({ git = bool }) */
+static int session_apply(lua_State *L)
+{
+  static const char *const keys[] = {"git", NULL};
+  mcg_lua_session *s = mcg_lua_check_session(L, 1);
+  lua_settop(L, 2);
+  mcg_lua_check_keys(L, 2, keys, "apply");
+  bool git = mcg_lua_bool_field(L, 2, "git", "apply");
+  mcg_task *task = mcg_lua_enter(L);
+  if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
+  mcg_error *err = NULL;
+  mcg_ticket *ticket = mcg_lua_ticket(L, task);
+  int rc = mcg_project_apply(s->session, git ? "{\"git\":true}" : "{}", mcg_lua_text_done, ticket, &err);
+  if (rc == 0) task->shielded = true; /* half applied is no state to leave it in */
+  return mcg_lua_started(L, task, ticket, rc, err);
+}
+
+/* ---- the class ---------------------------------------------------------------------------- */
+
+static int session_index(lua_State *L)
+{
+  lua_pushvalue(L, 2);
+  lua_rawget(L, lua_upvalueindex(1));
+  if (!lua_isnil(L, -1)) return 1;
+  lua_getfenv(L, 1);
+  lua_pushvalue(L, 2);
+  lua_rawget(L, -2);
+  return 1;
+}
+
+static int session_tostring(lua_State *L)
+{
+  luaL_checkudata(L, 1, MCG_LUA_SESSION);
+  lua_getfenv(L, 1);
+  lua_getfield(L, -1, "backend");
+  lua_getfield(L, -2, "id");
+  lua_pushfstring(L, "mooncage.session (%s %s)", lua_tostring(L, -2), lua_tostring(L, -1));
+  return 1;
+}
+
+static const luaL_Reg session_methods[] = {
+    {"close", session_close},
+    {"stop", session_stop},
+    {"usage", session_usage},
+    {"state", session_state},
+    {"info", session_info},
+    {"_keep", session_keep},
+    {"stats", session_stats},
+    {"processes", session_processes},
+    {"diff", session_diff},
+    {"apply", session_apply},
+    {"exec", mcg_lua_session_exec},
+    {"start", mcg_lua_session_start},
+    {"_attach", mcg_lua_session_attach},
+    {"persist_workspace", mcg_lua_workspace_persist},
+    {"restore_workspace", mcg_lua_workspace_restore},
+    {NULL, NULL},
+};
+
+void mcg_lua_session_setup(lua_State *L)
+{
+  mcg_lua_class(L, MCG_LUA_SESSION, session_methods, session_gc);
+  lua_getfield(L, -1, "__index");
+  luaL_setfuncs(L, mcg_lua_file_methods, 0);
+  lua_pushcclosure(L, session_index, 1);
+  lua_setfield(L, -2, "__index");
+  lua_pushcfunction(L, session_tostring);
+  lua_setfield(L, -2, "__tostring");
+  lua_pop(L, 1);
+}

@@ -1,0 +1,79 @@
+-- host.lua: runs a script as the main task of the command: os.exit closes what is open, an uncaught
+-- error shows where it came from, a signal cancels every task, and tasks that are still at work are
+-- waited for.
+local core = require "mooncage.core"
+
+local host = {}
+
+host.isatty = core.terminal.isatty
+host.exit = core.exit
+
+local SIGNALS = { INT = 2, TERM = 15, HUP = 1 }
+
+---What an uncaught error looks like on stderr.
+local function show(err, traceback)
+  local text = tostring(err)
+  if type(err) == "table" and err.fix then text = text .. "\n  fix: " .. tostring(err.fix) end
+  traceback = traceback or type(err) == "table" and err.traceback
+  if traceback then text = text .. "\n" .. traceback end
+  io.stderr:write("mooncage: ", text, "\n")
+end
+
+---Tasks that nobody waited for are still the script's: it ends when they have. False: one failed.
+local function await_tasks()
+  local good = true
+  while true do
+    local task = core.tasks()[1]
+    if not task then break end
+    local _, err = task:wait()
+    if task:status() == "failed" and err.code ~= "canceled" then
+      good = false
+      show(err)
+    end
+  end
+  collectgarbage()
+  collectgarbage()
+  local _, lost = core.tasks()
+  return good and lost == 0
+end
+
+---Runs `chunk(...)` as the script of this process.
+---@param chunk function
+---@param words string[] its arguments
+---@return integer status
+function host.run_script(chunk, words)
+  local killed_by
+  for name in pairs(SIGNALS) do
+    core.terminal.on_signal(name, function()
+      killed_by = killed_by or name
+      host.cancel_all()
+    end)
+  end
+  local real_exit = os.exit
+  -- luacheck: push ignore 122
+  os.exit = function(code)
+    if code == nil or code == true then code = 0 end
+    if code == false then code = 1 end
+    core.exit(code)
+  end
+  -- luacheck: pop
+  core.log_level "warning"
+  local traceback
+  local ok, err = xpcall(chunk, function(thrown)
+    traceback = debug.traceback("", 2):gsub("^\n", "")
+    return thrown
+  end, unpack(words))
+  if not ok and not killed_by then show(err, traceback) end
+  if not ok then host.cancel_all() end
+  local good = await_tasks()
+  os.exit = real_exit -- luacheck: ignore 122
+  if killed_by then return 128 + SIGNALS[killed_by] end
+  return ok and good and 0 or 1
+end
+
+---Cancels every task, the script's own too: each wait ends with `canceled`.
+function host.cancel_all()
+  core.cancel_all()
+end
+
+return host

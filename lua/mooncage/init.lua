@@ -1,0 +1,186 @@
+-- mooncage: run an agent's commands inside sandboxes. The module: sessions, tasks, backends.
+-- Types for editors are in types.lua.
+local core = require "mooncage.core"
+
+local mooncage = {
+  _VERSION = core.version,
+  spawn = core.spawn,
+  join = core.join,
+  sleep = core.sleep,
+  now = core.now,
+  run = core.run,
+  resume = core.resume,
+  doctor = core.doctor,
+  reap = core.reap,
+  json = { encode = core.encode, decode = core.decode, array = core.array, null = core.null },
+}
+
+-- Set by mooncage.defaults: what mooncage.open falls back to, key by key.
+local defaults = {}
+
+---Feeds a stdin function to its process; a task of its own, so the function may wait.
+core.set_pump(function(process, source)
+  local ok, err = pcall(function()
+    for chunk in source do
+      if type(chunk) ~= "string" then
+        error(("a stdin function must return strings, not a %s"):format(type(chunk)), 0)
+      end
+      if not process:write(chunk) then return end
+    end
+  end)
+  if ok then
+    process:close_stdin()
+  else
+    process:_abort("stdin", err)
+  end
+end)
+
+---The config with what defaults() and a backend shorthand add; functions stay here.
+local function prepare(config, level)
+  if config == nil then config = {} end
+  if type(config) ~= "table" then
+    error(("mooncage: open: the config must be a table, not a %s"):format(type(config)), level + 1)
+  end
+  local merged = {}
+  for key, value in pairs(defaults) do merged[key] = value end
+  if config.backend ~= nil or config.candidates ~= nil then
+    merged.backend, merged.candidates = nil, nil
+  end
+  for key, value in pairs(config) do merged[key] = value end
+  if merged.on_log ~= nil then
+    if type(merged.on_log) ~= "function" then
+      error(("mooncage: open: on_log must be a function, not a %s"):format(type(merged.on_log)),
+        level + 1)
+    end
+    core.on_log(merged.on_log)
+    merged.on_log = nil
+  end
+  return merged
+end
+
+---Opens a sandbox; close it with session:close(), or let mooncage.with do both.
+---@param config mooncage.Config?
+---@return mooncage.Session? session, mooncage.Error? err
+function mooncage.open(config)
+  return core.open(prepare(config, 2))
+end
+
+---What mooncage.open falls back to, key by key: the command's configuration for a script.
+---@param config mooncage.Config
+function mooncage.defaults(config)
+  defaults = config
+end
+
+local function finish(session, ok, ...)
+  local closed, err = session:close()
+  if not ok then error((...), 0) end
+  if not closed and (...) ~= nil then return nil, err end
+  return ...
+end
+
+---Opens a sandbox, calls `fn(session)`, and closes the sandbox whatever happens. What the function
+---throws is thrown on.
+---@param config mooncage.Config?
+---@param fn fun(session: mooncage.Session): ...
+---@return any ... what the function returned; or nil, err
+function mooncage.with(config, fn)
+  if type(fn) ~= "function" then
+    error(("mooncage: with: the second argument must be a function, not a %s"):format(type(fn)), 2)
+  end
+  local session, err = core.open(prepare(config, 2))
+  if not session then return nil, err end
+  return finish(session, pcall(fn, session))
+end
+
+---A value that is handed on and never shown.
+---@param value string
+---@return mooncage.Secret
+function mooncage.secret(value)
+  if type(value) ~= "string" then
+    error(("mooncage: secret: the value must be a string, not a %s"):format(type(value)), 2)
+  end
+  return core.secret(value)
+end
+
+---A secret from a file; one newline at its end is not part of it.
+---@param path string
+---@return mooncage.Secret? secret, mooncage.Error? err
+function mooncage.secret_file(path)
+  if type(path) ~= "string" then
+    error(("mooncage: secret_file: the path must be a string, not a %s"):format(type(path)), 2)
+  end
+  local file, why = io.open(path, "rb")
+  local text = file and file:read "*a"
+  if file then file:close() end
+  if not text then
+    return nil, core.error("not_found", "secret file " .. (why or path .. ": cannot be read"))
+  end
+  return core.secret((text:gsub("\r?\n$", "")))
+end
+
+---Runs a chunk as a script: see host.lua.
+function mooncage.run_script(chunk, words)
+  return require("mooncage.host").run_script(chunk, words)
+end
+
+local TYPES = {
+  bool = "boolean", integer = "number", number = "number", string = "string", list = "table",
+  map = "table",
+}
+-- What every candidate takes beside its backend's own options.
+local COMMON = { name = "string" }
+
+local function check_option(id, key, value, known, names)
+  local wanted = COMMON[key] or known[key] and TYPES[known[key].type]
+  if not wanted then
+    local near = type(key) == "string" and core.nearest(key, names)
+    error(("mooncage: %s: unknown option '%s'%s"):format(id, tostring(key),
+      near and (" (did you mean '%s'?)"):format(near) or ""), 4)
+  end
+  if type(value) == "userdata" and wanted == "string" then return end -- a secret
+  if type(value) ~= wanted then
+    error(("mooncage: %s: option '%s' must be a %s, not a %s"):format(id, key, wanted, type(value)), 4)
+  end
+end
+
+---A candidate: plain data, checked against what the backend says it takes.
+local function candidate(id, facts, options)
+  if options ~= nil and type(options) ~= "table" then
+    error(("mooncage: %s: options must be a table, not a %s"):format(id, type(options)), 3)
+  end
+  local known, names = {}, {}
+  for _, option in ipairs(facts.options) do
+    known[option.name] = option
+    names[#names + 1] = option.name
+  end
+  for name in pairs(COMMON) do names[#names + 1] = name end
+  local result = { id = id, options = {} }
+  for key, value in pairs(options or {}) do
+    check_option(id, key, value, known, names)
+    if COMMON[key] then
+      result[key] = value
+    else
+      result.options[key] = value
+    end
+  end
+  if facts.isolation == "none" then
+    core.log("warning", id .. " isolates nothing: what runs there has all your rights")
+  end
+  return result
+end
+
+-- The backends are asked for when one is first named: the engine is made then, not by require.
+setmetatable(mooncage, {
+  __index = function(self, key)
+    local backends = core.backends()
+    local facts = backends and backends[key]
+    if not facts then return nil end
+    local function make(options)
+      return (candidate(key, facts, options)) -- no tail call: its errors count levels
+    end
+    rawset(self, key, make)
+    return make
+  end,
+})
+
+return mooncage
