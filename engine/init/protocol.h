@@ -22,10 +22,11 @@
  *   FAILED I  STEP, ERRNO, TEXT                             instead of HELLO: set-up failed; end of stream follows
  *   EXEC   E  ARG+, ENV*, CWD, USER, FLAGS, COLS, ROWS, LIMIT*   start a command on this channel
  *   STARTED I PID [+ fds: stdin write end unless NO_STDIN, stdout read end, stderr read end unless
- *             PTY; with PTY one fd, the master]             always the first answer to EXEC, or ERROR
+ *             PTY; with PTY one fd, the master; with DETACH none]  always the first answer, or ERROR
  *   ERROR  I  ERRNO, STEP, TEXT                             EXEC could not be tried (no processes, memory)
  *   DATA   *  raw bytes of `stream` (0 stdin to init; 1 stdout, 2 stderr to the engine)
- *   EOF    *  the sender has no more for `stream`
+ *   EOF    *  the sender has no more for `stream`. Framed: after EXIT it comes as soon as what the pipe
+ *             held at the exit has been sent; what background children write later is dropped
  *   CREDIT *  BYTES for `stream`
  *   CLOSE  E  the engine reads `stream` no more: init goes on draining it and drops the bytes
  *   SIGNAL E  SIGNO to the main process (to the foreground group with PTY)
@@ -36,7 +37,8 @@
  *             Framed: what was in the command's pipes when it ended follows EXIT under credit if it could
  *             not go before, and then EOF of each stream, also where a background child holds the pipe
  *             (init drains and drops what that one writes). The engine takes both EOFs as the end.
- *   GONE   I  nothing of this command's tree lives any more; the channel is over
+ *   GONE   I  nothing of this command's tree lives any more; the channel is over. Framed: after the EOFs;
+ *             of a killed command with a stream at zero credit, the rest of that stream is dropped
  *   PING/PONG *  heartbeat, payload echoed
  *   ATTACH E  [+ 1 fd] serve one more client on this SOCK_SEQPACKET; its commands die with it unless
  *             DETACH, and its channels are its own

@@ -37,6 +37,7 @@ typedef struct mcg_server_config {
   unsigned nofile;   /* RLIMIT_NOFILE of commands, 0: as init's own */
   int is_pid1;       /* 0: init makes itself a subreaper, and never uses kill(-1) */
   int oom_adjust;    /* oom_score_adj of commands, 0: leave it */
+  unsigned uid, gid; /* range_map: who commands are without `user=` */
 } mcg_server_config;
 
 /* Serves until end of stream or STOP; kills every process it is responsible for; returns the exit

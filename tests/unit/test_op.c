@@ -258,6 +258,96 @@ static void past_the_cap_is_quota_and_passes(void **state)
   engine_end(engine);
 }
 
+/* ---- in any order --------------------------------------------------------------------------- */
+
+typedef struct actor {
+  mcg_engine *engine;
+  mcg_op *op;
+  mcg_wait wait;
+  unsigned seed;
+  int started, completions;
+} actor;
+
+static unsigned dice(unsigned *seed)
+{
+  *seed = *seed * 1103515245 + 12345;
+  return *seed >> 16 & 0x7fff;
+}
+
+static int acts(void *arg, mcg_error **err)
+{
+  actor *self = arg;
+  for (unsigned i = dice(&self->seed) % 4; i > 0; i--) {
+    mcg_error *late = NULL;
+    switch (dice(&self->seed) % 4) {
+    case 0:
+      if (mcg_fiber_sleep(self->engine, dice(&self->seed) % 3, err) < 0) return -1;
+      break;
+    case 1: /* a deadline is no failure here, cancel is */
+      if (mcg_wait_park(self->engine, &self->wait, dice(&self->seed) % 3, &late) == 0) break;
+      if (late->code == MCG_TIMEOUT) {
+        mcg_error_free(late);
+        break;
+      }
+      *err = late;
+      return -1;
+    case 2:
+      mcg_fiber_shield(self->engine, true);
+      assert_int_equal(mcg_fiber_sleep(self->engine, 1, &late), 0);
+      mcg_fiber_shield(self->engine, false);
+      break;
+    default:
+      return mcg_wait_park(self->engine, &self->wait, -1, err);
+    }
+  }
+  return 0;
+}
+
+static void acted(void *arg, mcg_error *error)
+{
+  actor *self = arg;
+  assert_null(mcg_fiber_current(self->engine));
+  if (error) assert_int_equal(error->code, MCG_CANCELED);
+  mcg_error_free(error);
+  self->completions++;
+  self->op = NULL;
+}
+
+static void whatever_the_order_one_completion_each(void **state)
+{
+  (void)state;
+  enum { ACTORS = 200 };
+  mcg_engine *engine = engine_with(NULL);
+  actor *all = calloc(ACTORS, sizeof *all);
+  unsigned seed = (unsigned)now_us();
+  printf("seed %u\n", seed);
+  for (unsigned i = 0; i < ACTORS; i++) all[i] = (actor){.engine = engine, .seed = seed + i};
+  for (int round = 0; round < 20000; round++) {
+    actor *it = &all[dice(&seed) % ACTORS];
+    mcg_error *err = NULL;
+    unsigned act = dice(&seed) % 8;
+    if (!it->op && act < 5) {
+      mcg_wait_init(&it->wait);
+      assert_int_equal(mcg_op_start(engine, acts, acted, it, &it->op, &err), 0);
+      it->started++;
+    } else if (act == 5) {
+      mcg_op_cancel(it->op);
+    } else if (act == 6) {
+      mcg_wait_wake(engine, &it->wait);
+    } else {
+      mcg_engine_turn(engine);
+    }
+    assert_int_equal(it->started - it->completions, it->op ? 1 : 0);
+  }
+  engine_end(engine); /* in the middle of it */
+  for (unsigned i = 0; i < ACTORS; i++) {
+    assert_null(all[i].op);
+    assert_int_equal(all[i].started, all[i].completions);
+    assert_true(all[i].started > 0);
+  }
+  free(all);
+}
+
 /* ---- taking down ---------------------------------------------------------------------------- */
 
 static void taking_down_is_not_canceled_and_not_capped(void **state)
@@ -305,6 +395,7 @@ int main(void)
       cmocka_unit_test(a_completion_may_cancel_others),
       cmocka_unit_test(ten_thousand_sleep_and_half_are_canceled),
       cmocka_unit_test(past_the_cap_is_quota_and_passes),
+      cmocka_unit_test(whatever_the_order_one_completion_each),
       cmocka_unit_test(taking_down_is_not_canceled_and_not_capped),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

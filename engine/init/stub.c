@@ -1,0 +1,278 @@
+/* stub.c: the stub's life, and the child of its vfork. From stub_main down there is no libc: the code
+ * runs beside init in the same memory, with the same thread pointer. */
+#include "stub.h"
+#include "sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef CLONE_PIDFD
+#define CLONE_PIDFD 0x00001000
+#endif
+
+#define PAGE ((size_t)4096)
+#define STACK ((size_t)16384)
+#define SLOT_BYTES (PAGE + STACK + PAGE) /* guard, stack, slot */
+#define KERNEL_SIGSET 8
+
+_Static_assert(sizeof(mcg_slot) <= PAGE, "a slot fits its page");
+
+const char *mcg_step_name(int step)
+{
+  static const char *const names[] = {"exec", "fork", "cwd", "user", "limit", "terminal", "streams"};
+  return step >= 0 && (size_t)step < sizeof names / sizeof *names ? names[step] : "exec";
+}
+
+mcg_slot *mcg_slot_new(void)
+{
+  char *base = mmap(NULL, SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) return NULL;
+  if (mprotect(base, PAGE, PROT_NONE) < 0) {
+    munmap(base, SLOT_BYTES);
+    return NULL;
+  }
+  return (mcg_slot *)(void *)(base + PAGE + STACK);
+}
+
+void mcg_slot_free(mcg_slot *slot)
+{
+  if (slot) munmap((char *)slot - PAGE - STACK, SLOT_BYTES);
+}
+
+/* ---- the child of vfork ------------------------------------------------------------------- */
+
+static void child_fail(mcg_slot *slot, int step, long result)
+{
+  slot->step = step;
+  slot->error = (int)-result;
+  for (;;) mcg_sys3(SYS_exit_group, slot->error == ENOENT || slot->error == ENOTDIR ? 127 : 126, 0, 0);
+}
+
+static bool goes_on(long error)
+{
+  return error == -ENOENT || error == -ENOTDIR || error == -ESTALE || error == -ENODEV ||
+         error == -ETIMEDOUT;
+}
+
+/* As execvp: the next directory when the file is not there or may not be run, /bin/sh when it has no
+ * format the kernel knows. */
+static void child_exec(mcg_slot *slot)
+{
+  const mcg_launch *launch = slot->launch;
+  long refused = 0, result = -ENOENT;
+  for (char *const *path = launch->paths; *path; path++) {
+    result = mcg_sys3(SYS_execve, (long)*path, (long)(launch->shell_argv + 1), (long)launch->envp);
+    if (result == -ENOEXEC) {
+      launch->shell_argv[1] = *path;
+      result = mcg_sys3(SYS_execve, (long)launch->shell_argv[0], (long)launch->shell_argv,
+                        (long)launch->envp);
+      break;
+    }
+    if (result == -EACCES) refused = result;
+    else if (!goes_on(result)) break;
+  }
+  if (refused && goes_on(result)) result = refused;
+  child_fail(slot, MCG_STEP_EXEC, result);
+}
+
+static void child_limits(mcg_slot *slot)
+{
+  const mcg_launch *launch = slot->launch;
+  for (size_t i = 0; i < launch->limit_count; i++) {
+    uint64_t both[2] = {launch->limits[i].soft, launch->limits[i].hard};
+    long result = mcg_sys(SYS_prlimit64, 0, (long)launch->limits[i].resource, (long)both, 0, 0);
+    if (result < 0) child_fail(slot, MCG_STEP_LIMIT, result);
+  }
+}
+
+static void child_ids(mcg_slot *slot)
+{
+  const mcg_launch *launch = slot->launch;
+  long gid = (long)launch->gid, uid = (long)launch->uid;
+  long result = mcg_sys3(SYS_setgroups, 0, 0, 0);
+  if (result == 0) result = mcg_sys3(SYS_setresgid, gid, gid, gid);
+  if (result == 0) result = mcg_sys3(SYS_setresuid, uid, uid, uid);
+  if (result < 0) child_fail(slot, MCG_STEP_USER, result);
+}
+
+static __attribute__((noreturn)) void child_main(mcg_slot *slot)
+{
+  const mcg_launch *launch = slot->launch;
+  long result = 0;
+  mcg_sys3(SYS_setsid, 0, 0, 0);
+  for (int i = 0; i < 3 && result >= 0; i++) result = mcg_sys3(SYS_dup3, launch->fds[i], i, 0);
+  if (result < 0) child_fail(slot, MCG_STEP_STREAMS, result);
+  if (launch->terminal) {
+    result = mcg_sys3(SYS_ioctl, 0, TIOCSCTTY, 0);
+    if (result < 0) child_fail(slot, MCG_STEP_TERMINAL, result);
+  }
+  child_limits(slot);
+  if (launch->change_ids) child_ids(slot);
+  if (launch->cwd) {
+    result = mcg_sys3(SYS_chdir, (long)launch->cwd, 0, 0);
+    if (result < 0) child_fail(slot, MCG_STEP_CWD, result);
+  }
+  uint64_t none = 0;
+  mcg_sys(SYS_rt_sigprocmask, SIG_SETMASK, (long)&none, 0, KERNEL_SIGSET, 0);
+  child_exec(slot);
+  __builtin_unreachable();
+}
+
+/* Returns in the stub only, when the child has executed its program or ended. */
+static __attribute__((noinline)) long start_child(mcg_slot *slot)
+{
+  long pid = mcg_sys(SYS_clone, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, 0,
+                     (long)&slot->pidfd, 0, 0);
+  if (pid == 0) child_main(slot);
+  return pid;
+}
+
+/* ---- the stub ----------------------------------------------------------------------------- */
+
+static void stub_tell(mcg_slot *slot, unsigned flag)
+{
+  atomic_fetch_or_explicit(&slot->flags, flag, memory_order_release);
+}
+
+static void stub_wake(mcg_slot *slot)
+{
+  uint64_t one = 1;
+  mcg_sys3(SYS_write, slot->wake, (long)&one, sizeof one);
+}
+
+static size_t put_text(char *out, const char *text)
+{
+  size_t len = 0;
+  while (text[len]) {
+    out[len] = text[len];
+    len++;
+  }
+  return len;
+}
+
+static size_t put_decimal(char *out, unsigned value)
+{
+  char digits[12];
+  size_t count = 0;
+  do digits[count++] = (char)('0' + value % 10);
+  while (value /= 10);
+  for (size_t i = 0; i < count; i++) out[i] = digits[count - 1 - i];
+  return count;
+}
+
+/* The command becomes what the kernel kills first when memory runs out. Only now can it be written:
+ * before its exec the child shares init's memory, whose files in /proc are not its own. The new image
+ * becomes its own a moment after vfork lets us go on, hence the repetition. */
+static void raise_oom_score(int pid, unsigned adjust)
+{
+  char path[64], value[16];
+  size_t len = put_text(path, "/proc/");
+  len += put_decimal(path + len, (unsigned)pid);
+  path[len + put_text(path + len, "/oom_score_adj")] = 0;
+  size_t digits = put_decimal(value, adjust);
+  long fd = -EACCES;
+  for (int i = 0; i < 50 && fd == -EACCES; i++) {
+    fd = mcg_sys(SYS_openat, AT_FDCWD, (long)path, O_WRONLY | O_CLOEXEC, 0, 0);
+    if (fd == -EACCES) mcg_sys3(SYS_sched_yield, 0, 0, 0);
+  }
+  if (fd < 0) return;
+  mcg_sys3(SYS_write, fd, (long)value, (long)digits);
+  mcg_sys3(SYS_close, fd, 0, 0);
+}
+
+static void note_exit(mcg_slot *slot, const siginfo_t *info, const struct rusage *usage)
+{
+  if (info->si_code == CLD_EXITED)
+    slot->code = info->si_status;
+  else
+    slot->signo = info->si_status;
+  slot->cpu_us = (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000 +
+                 (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
+  slot->maxrss_kb = (uint64_t)usage->ru_maxrss;
+  stub_tell(slot, MCG_SLOT_EXITED);
+}
+
+/* Takes every dead child. False: there is none left, dead or alive. */
+static bool reap(mcg_slot *slot)
+{
+  bool wake = false;
+  for (;;) {
+    siginfo_t info;
+    struct rusage usage;
+    info.si_pid = 0;
+    long result = mcg_sys(SYS_waitid, P_ALL, 0, (long)&info, WEXITED | WNOHANG | __WALL, (long)&usage);
+    if (result == -ECHILD) return false;
+    if (result < 0 || info.si_pid == 0) break;
+    if (info.si_pid == slot->pid && !(atomic_load(&slot->flags) & MCG_SLOT_EXITED)) {
+      note_exit(slot, &info, &usage);
+      wake = true;
+    }
+  }
+  if (wake) stub_wake(slot);
+  return true;
+}
+
+/* One round over the children of now; their own children become ours as they die. */
+static void kill_children(void)
+{
+  char buffer[1024];
+  long fd = mcg_sys(SYS_openat, AT_FDCWD, (long)"/proc/thread-self/children", O_RDONLY | O_CLOEXEC, 0, 0);
+  if (fd < 0) return;
+  long len, pid = 0;
+  while ((len = mcg_sys3(SYS_read, fd, (long)buffer, sizeof buffer)) > 0)
+    for (long i = 0; i < len; i++) {
+      if (buffer[i] >= '0' && buffer[i] <= '9') {
+        pid = pid * 10 + (buffer[i] - '0');
+        continue;
+      }
+      if (pid > 1) mcg_sys3(SYS_kill, pid, SIGKILL, 0);
+      pid = 0;
+    }
+  mcg_sys3(SYS_close, fd, 0, 0);
+}
+
+static int stub_main(void *data)
+{
+  mcg_slot *slot = data;
+  mcg_sys(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  long pid = start_child(slot);
+  if (pid < 0) {
+    slot->error = (int)-pid;
+    slot->step = MCG_STEP_FORK;
+    stub_tell(slot, MCG_SLOT_REFUSED | MCG_SLOT_GONE);
+    stub_wake(slot);
+    return 0;
+  }
+  slot->pid = (int)pid;
+  int adjust = slot->error == 0 ? slot->launch->oom_adjust : 0;
+  stub_tell(slot, MCG_SLOT_STARTED); /* launch is init's to free from here on */
+  stub_wake(slot);
+  if (adjust > 0) raise_oom_score((int)pid, (unsigned)adjust);
+  uint64_t signals = 1ull << (SIGCHLD - 1) | 1ull << (SIGUSR1 - 1);
+  while (reap(slot)) {
+    int killing = atomic_load_explicit(&slot->kill, memory_order_acquire);
+    if (killing) kill_children();
+    struct timespec soon = {0, 1000000}, later = {60, 0};
+    mcg_sys(SYS_rt_sigtimedwait, (long)&signals, 0, (long)(killing ? &soon : &later), KERNEL_SIGSET, 0);
+  }
+  stub_tell(slot, MCG_SLOT_GONE);
+  stub_wake(slot);
+  return 0;
+}
+
+int mcg_stub_start(mcg_slot *slot, int *pidfd)
+{
+  int flags = CLONE_VM | CLONE_FILES | CLONE_PIDFD | SIGCHLD;
+  int pid = clone(stub_main, slot, flags, slot, pidfd);
+  return pid < 0 ? -errno : pid;
+}

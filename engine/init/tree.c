@@ -1,0 +1,194 @@
+/* tree.c: init as the last parent. Stubs, built-ins and orphans are its children; nobody else waits for
+ * them, so their pids stay theirs until mcg_tree_reap. */
+#include "command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define OUTRUN_MS 100 /* a stub that has not emptied its tree by then is being outrun */
+#define FROZEN_MS 1000
+
+uint64_t mcg_now_ms(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static mcg_command *command_of_parent(mcg_server *server, pid_t pid)
+{
+  mcg_command *command = server->commands;
+  while (command && (command->parent != pid || command->parent_fd < 0)) command = command->next;
+  return command;
+}
+
+static mcg_command *command_of_orphan(mcg_server *server, pid_t pid)
+{
+  mcg_command *command = server->commands;
+  while (command && (!command->slot || command->slot->pid != pid || command->builtin ||
+                     command->exited || !command->started))
+    command = command->next;
+  return command;
+}
+
+/* An orphan that was the main process of a command: its stub cannot note how it ended any more. */
+static void note_orphan(mcg_command *command, int status, const struct rusage *usage)
+{
+  mcg_slot *slot = command->slot;
+  if (atomic_load(&slot->flags) & MCG_SLOT_EXITED) return;
+  if (WIFSIGNALED(status))
+    slot->signo = WTERMSIG(status);
+  else
+    slot->code = WEXITSTATUS(status);
+  slot->cpu_us = (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000 +
+                 (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
+  slot->maxrss_kb = (uint64_t)usage->ru_maxrss;
+  atomic_fetch_or(&slot->flags, MCG_SLOT_EXITED);
+}
+
+void mcg_tree_reap(mcg_server *server)
+{
+  int status;
+  pid_t pid;
+  struct rusage usage;
+  while ((pid = wait4(-1, &status, WNOHANG | __WALL, &usage)) > 0) {
+    mcg_command *command = command_of_parent(server, pid);
+    if (command) {
+      command->status = status;
+      if (command->builtin) {
+        command->slot->maxrss_kb = (uint64_t)usage.ru_maxrss;
+        command->slot->cpu_us = (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) +
+                                (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000;
+      }
+      close(command->parent_fd);
+      command->parent_fd = -1;
+    } else if ((command = command_of_orphan(server, pid))) {
+      note_orphan(command, status, &usage);
+    }
+  }
+  if (pid < 0 && errno == ECHILD) server->orphans = false;
+}
+
+/* Calls fn with every child of init that is no stub and no built-in. False: cannot be known. */
+static bool each_orphan(mcg_server *server, void (*fn)(pid_t pid, unsigned *count), unsigned *count)
+{
+  char buffer[4096];
+  int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  ssize_t len;
+  pid_t pid = 0;
+  while ((len = read(fd, buffer, sizeof buffer)) > 0)
+    for (ssize_t i = 0; i < len; i++) {
+      if (buffer[i] >= '0' && buffer[i] <= '9') {
+        pid = pid * 10 + (buffer[i] - '0');
+        continue;
+      }
+      if (pid > 1 && !command_of_parent(server, pid)) fn(pid, count);
+      pid = 0;
+    }
+  close(fd);
+  return true;
+}
+
+static void kill_one(pid_t pid, unsigned *count)
+{
+  kill(pid, SIGKILL);
+  ++*count;
+}
+
+static void count_one(pid_t pid, unsigned *count)
+{
+  (void)pid;
+  ++*count;
+}
+
+void mcg_tree_kill_orphans(mcg_server *server)
+{
+  unsigned count = 0;
+  each_orphan(server, kill_one, &count);
+}
+
+bool mcg_tree_has_orphans(mcg_server *server)
+{
+  unsigned count = 0;
+  mcg_tree_reap(server);
+  if (!server->orphans) return false;
+  if (!each_orphan(server, count_one, &count)) return true;
+  return count > 0;
+}
+
+/* Waits for one stub while everything else stands still. */
+static void finish_frozen(mcg_command *command)
+{
+  uint64_t end = mcg_now_ms() + FROZEN_MS;
+  kill(-1, SIGSTOP);
+  while (mcg_now_ms() < end) {
+    syscall(SYS_pidfd_send_signal, command->parent_fd, SIGCONT, NULL, 0);
+    if (atomic_load_explicit(&command->slot->flags, memory_order_acquire) & MCG_SLOT_GONE) break;
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+  }
+  kill(-1, SIGCONT);
+}
+
+static bool is_alone(const mcg_server *server)
+{
+  unsigned living = 0;
+  for (const mcg_command *command = server->commands; command; command = command->next)
+    living += !command->gone;
+  return living == 1;
+}
+
+/* The command makes processes faster than its stub kills them, or stops its stub. */
+static void outrun(mcg_command *command)
+{
+  mcg_server *server = command->server;
+  if (is_alone(server)) {
+    kill(-1, SIGKILL); /* reaches all at once: no fork completes beside it */
+    server->orphans = true;
+    return;
+  }
+  if (command->parent_fd >= 0) finish_frozen(command);
+}
+
+void mcg_tree_tick(mcg_server *server)
+{
+  bool killing = false;
+  for (mcg_command *command = server->commands; command; command = command->next) {
+    if (!command->killing || command->gone) continue;
+    killing = true;
+    if (mcg_now_ms() - command->kill_ms < OUTRUN_MS) continue;
+    command->kill_ms = mcg_now_ms();
+    if (server->config->is_pid1 && !command->builtin) outrun(command);
+    if (!command->gone) mcg_command_kill(command);
+  }
+  if (killing && server->orphans) mcg_tree_kill_orphans(server);
+  if (server->orphans) mcg_tree_reap(server);
+}
+
+void mcg_tree_kill_all(mcg_server *server)
+{
+  while (server->commands) { /* from here on every child counts as an orphan */
+    mcg_command *command = server->commands;
+    server->commands = command->next;
+    close(command->parent_fd);
+    command->parent_fd = -1;
+  }
+  if (server->config->is_pid1) kill(-1, SIGKILL);
+  for (;;) {
+    unsigned count = 0;
+    bool known = each_orphan(server, kill_one, &count);
+    pid_t pid;
+    while ((pid = wait4(-1, NULL, WNOHANG | __WALL, NULL)) > 0) continue;
+    if (pid < 0 && errno == ECHILD) return;
+    if (!known && server->config->is_pid1) return; /* the kernel ends what is left with us */
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+  }
+}

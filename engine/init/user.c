@@ -1,0 +1,74 @@
+/* user.c: who a command is to be. Names are looked up in the sandbox's own /etc/passwd, which the
+ * sandbox may have written: it decides between the ids of this sandbox only. */
+#include "command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PASSWD_MAX 65536
+
+static bool parse_id(const char *text, char end, unsigned *out)
+{
+  char *stop;
+  if (*text < '0' || *text > '9') return false;
+  errno = 0;
+  unsigned long value = strtoul(text, &stop, 10);
+  if (errno || *stop != end || value >= 0xffffffffUL) return false;
+  *out = (unsigned)value;
+  return true;
+}
+
+/* name:password:uid:gid:... ; `line` ends in NUL. */
+static bool parse_line(char *line, const char *name, unsigned uid, uid_t *out_uid, gid_t *out_gid)
+{
+  char *field[4];
+  for (int i = 0; i < 4; i++) {
+    field[i] = line;
+    line = strchr(line, ':');
+    if (!line) return false;
+    *line++ = 0;
+  }
+  unsigned found_uid, found_gid;
+  if (!parse_id(field[2], 0, &found_uid) || !parse_id(field[3], 0, &found_gid)) return false;
+  if (name ? strcmp(field[0], name) != 0 : found_uid != uid) return false;
+  *out_uid = found_uid;
+  *out_gid = found_gid;
+  return true;
+}
+
+static int search_passwd(const char *name, unsigned uid, uid_t *out_uid, gid_t *out_gid)
+{
+  int fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return errno;
+  char *text = malloc(PASSWD_MAX + 1);
+  ssize_t len = text ? read(fd, text, PASSWD_MAX) : -1;
+  close(fd);
+  int result = text ? ENOENT : ENOMEM;
+  if (len > 0) {
+    text[len] = 0;
+    char *rest = text;
+    for (char *line; result && (line = strsep(&rest, "\n"));)
+      if (parse_line(line, name, uid, out_uid, out_gid)) result = 0;
+  }
+  free(text);
+  return result;
+}
+
+int mcg_user_find(const char *text, uid_t *uid, gid_t *gid)
+{
+  unsigned number, group;
+  const char *colon = strchr(text, ':');
+  if (colon) {
+    if (!parse_id(text, ':', &number) || !parse_id(colon + 1, 0, &group)) return EINVAL;
+    *uid = number;
+    *gid = group;
+    return 0;
+  }
+  if (!parse_id(text, 0, &number)) return search_passwd(text, 0, uid, gid);
+  *uid = number;
+  if (search_passwd(NULL, number, uid, gid) != 0) *gid = number;
+  return 0;
+}
