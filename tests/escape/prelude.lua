@@ -1,0 +1,34 @@
+-- Put before every script of tests/escape: says things the way sbx-probe does.
+local mooncage = require "mooncage"
+local DIR, BIN, PROBE, MARK, CANARY = "@DIR@", "@BIN@", "@PROBE@", "@MARK@", "@CANARY@"
+
+local function say(verdict, what, detail)
+  io.write(what, "\t", verdict, "\t", (tostring(detail or ""):gsub("[%c]", " ")):sub(1, 300), "\n")
+  io.flush()
+end
+
+-- A call that returns a value, or nil and an error; a raised error is a refusal too.
+local function try(what, fn, ...)
+  local ok, value, err = pcall(fn, ...)
+  if not ok then return say("DENIED", what, "raised: " .. tostring(value)) end
+  if value == nil and err ~= nil then return say("DENIED", what, err.code or tostring(err)) end
+  say("ALLOWED", what, type(value) == "table" and (value.stdout or "table") or value)
+  return value
+end
+
+-- As try, but only bytes that the canary is in count as a success of the attack.
+local function try_read(what, session, path)
+  local ok, value, err = pcall(session.read, session, path)
+  if not ok then return say("DENIED", what, "raised: " .. tostring(value)) end
+  if value == nil then return say("DENIED", what, err and err.code or "nil") end
+  say(value:find(CANARY, 1, true) and "ALLOWED" or "DENIED", what, #value .. " bytes")
+end
+
+-- A jail that has the probe; `options` are the jail's own.
+local function with_probe(options, config)
+  options, config = options or {}, config or {}
+  options.binds = { BIN .. ":@INSIDE@" }
+  config.backend = mooncage.jail(options)
+  return config
+end
+
