@@ -1,8 +1,236 @@
-/* jail.c: sandboxes of Linux's own namespaces, made by the spawner. */
+/* jail.c: sandboxes of Linux's own namespaces, made by the spawner (engine/init/spawn.h).
+ *
+ * Options and limits become one description; the walls themselves are the spawner's. What the
+ * machine cannot enforce is refused here, before anything is made. Needs Linux 5.13. */
+#include "spawner.h"
+#include <jansson.h>
 #include <mooncage/backend.h>
+#include <string.h>
+
+#define WORKDIR "/workspace"
+
+typedef struct jail {
+  mcg_jailed *jailed;
+  char *workdir;
+} jail;
+
+static const mcg_option jail_options[] = {
+    {"rootfs", MCG_T_STRING,
+     "a directory to be the sandbox's /; default: the host's /usr, read-only"},
+    {"path", MCG_T_LIST,
+     "host directories to be seen read-only under their own names, first in PATH"},
+    {"working_directory", MCG_T_STRING, "where commands start; default: /workspace"},
+    {"environment", MCG_T_MAP, "variables of every command"},
+    {"binds", MCG_T_LIST, "host paths to be seen live: \"SRC:DST\", or \"SRC:DST:rw\""},
+    {"user", MCG_T_STRING, "who commands run as; needs the profile packages"},
+    {"profile", MCG_T_STRING,
+     "default, strict, packages (a range of uids) or debug (ptrace allowed)"},
+    {"carrier", MCG_T_STRING, "direct, or framed: how bytes travel; for tests"},
+    {NULL, MCG_T_BOOL, NULL},
+};
+
+/* ---- what was asked for ------------------------------------------------------------------- */
+
+static int pick(const mcg_plan *plan, const char *option, const char *const *words, uint32_t *out,
+                mcg_error **err)
+{
+  const char *word = mcg_option_string(plan, option);
+  *out = 0;
+  for (uint32_t i = 0; word && words[i]; i++) {
+    if (strcmp(word, words[i]) != 0) continue;
+    *out = i;
+    return 0;
+  }
+  if (!word) return 0;
+  auto_free char *fix = mcg_format("write %s or %s", words[0], words[1]);
+  return mcg_fail(err, MCG_INVALID, fix, "jail: there is no %s \"%s\"", option, word);
+}
+
+static char *keep(const char *text)
+{
+  return text ? strdup(text) : NULL;
+}
+
+static int add_mount(mcg_spawn_spec *spec, const char *source, const char *target, bool writable,
+                     mcg_error **err)
+{
+  mcg_spawn_mount *longer = realloc(spec->mounts, (spec->mount_count + 1) * sizeof *longer);
+  if (!longer) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a sandbox");
+  spec->mounts = longer;
+  longer[spec->mount_count++] =
+      (mcg_spawn_mount){.source = strdup(source), .target = strdup(target), .writable = writable};
+  return 0;
+}
+
+static int add_mounts(const mcg_plan *plan, mcg_spawn_spec *spec, mcg_error **err)
+{
+  const json_t *path = json_object_get(plan->options, "path");
+  for (size_t i = 0; i < json_array_size(path); i++) {
+    const char *directory = json_string_value(json_array_get(path, i));
+    if (!directory || *directory != '/')
+      return mcg_fail(err, MCG_INVALID, "write absolute directories",
+                      "jail: path[%zu] is no absolute path", i + 1);
+    if (access(directory, F_OK) < 0)
+      return mcg_fail(err, MCG_NOT_FOUND, NULL, "jail: path: %s does not exist on the host",
+                      directory);
+    if (add_mount(spec, directory, directory, false, err) < 0) return -1;
+  }
+  for (size_t i = 0; i < plan->bind_count; i++)
+    if (add_mount(spec, plan->binds[i].source, plan->binds[i].target, plan->binds[i].writable,
+                  err) < 0)
+      return -1;
+  return 0;
+}
+
+/* ---- limits: what the machine can keep ---------------------------------------------------- */
+
+static const char *no_cgroup_fix(const mcg_machine *machine)
+{
+  return machine->cgroup == MCG_CGROUP_V1
+             ? "run as root, have root hand you directories named mooncage under "
+               "/sys/fs/cgroup/{memory,cpu,pids}, "
+               "leave the limit out, or set enforcement = \"best_effort\""
+             : "run in a delegated cgroup (systemd-run --user --scope -p Delegate=yes), leave the "
+               "limit out, or "
+               "set enforcement = \"best_effort\"";
+}
+
+/* The value to ask for: 0 where it cannot be kept and need not be. */
+static int keepable(mcg_session *session, const mcg_plan *plan, const mcg_machine *machine,
+                    const char *name, const mcg_limit *limit, bool can, uint64_t *out,
+                    mcg_error **err)
+{
+  *out = can ? limit->value : 0;
+  if (can || !limit->value) return 0;
+  if (limit->written && !plan->best_effort)
+    return mcg_fail(err, MCG_UNENFORCEABLE, no_cgroup_fix(machine),
+                    "limits.%s: there is no cgroup here that this user may limit", name);
+  mcg_session_enforce(session, name, "none");
+  if (limit->written) mcg_session_warn(session, "limits.%s is not enforced (best effort)", name);
+  return 0;
+}
+
+static int add_limits(mcg_session *session, const mcg_plan *plan, const mcg_machine *machine,
+                      mcg_spawn_spec *spec, mcg_error **err)
+{
+  const mcg_limits *limits = &plan->limits;
+  uint64_t memory, cpu, pids;
+  if (keepable(session, plan, machine, "memory_mb", &limits->memory_bytes, machine->can_memory,
+               &memory, err) < 0 ||
+      keepable(session, plan, machine, "cpu_count", &limits->cpu_milli, machine->can_cpu, &cpu,
+               err) < 0 ||
+      keepable(session, plan, machine, "pid_limit", &limits->pids, machine->can_pids, &pids, err) <
+          0)
+    return -1;
+  spec->cpu_milli = (uint32_t)cpu;
+  spec->pids = (uint32_t)pids;
+  spec->nofile = (uint32_t)limits->open_files.value;
+  spec->disk = limits->disk_bytes.value;
+  bool larger = limits->disk_bytes.written && memory && spec->disk > memory;
+  spec->disk_image = larger && machine->privileged;
+  if (larger && !machine->privileged && !plan->best_effort)
+    return mcg_fail(
+        err, MCG_UNENFORCEABLE, "keep limits.disk_mb below limits.memory_mb, or run as root",
+        "limits.disk_mb: disk is memory here, and %llu MiB is more than the memory limit",
+        (unsigned long long)(spec->disk >> 20));
+  /* The disk is a tmpfs, and its pages count as memory. A written limit is hard for both together. */
+  spec->memory =
+      memory && !limits->memory_bytes.written && !spec->disk_image ? memory + spec->disk : memory;
+  return 0;
+}
+
+/* ---- slots -------------------------------------------------------------------------------- */
+
+static int describe(mcg_session *session, const mcg_plan *plan, mcg_spawn_spec *spec,
+                    mcg_error **err)
+{
+  static const char *const profiles[] = {"default", "strict", "packages", "debug", NULL};
+  static const char *const carriers[] = {"direct", "framed", NULL};
+  mcg_machine machine;
+  if (pick(plan, "profile", profiles, &spec->profile, err) < 0 ||
+      pick(plan, "carrier", carriers, &spec->carrier, err) < 0)
+    return -1;
+  if (plan->carrier == MCG_CARRIER_FRAMED) spec->carrier = 1;
+  if (mcg_option_string(plan, "user") && spec->profile != MCG_PROFILE_PACKAGES)
+    return mcg_fail(err, MCG_UNSUPPORTED, "set profile = \"packages\"",
+                    "jail: `user` needs a range of uids, and this profile has one uid");
+  const char *workdir = plan->working_directory ? plan->working_directory : WORKDIR;
+  if (*workdir != '/')
+    return mcg_fail(err, MCG_INVALID, "write an absolute path",
+                    "jail: working_directory \"%s\" is relative", workdir);
+  if (mcg_spawner_machine(mcg_session_engine(session), &machine, err) < 0 ||
+      add_limits(session, plan, &machine, spec, err) < 0 || add_mounts(plan, spec, err) < 0)
+    return -1;
+  spec->kind = MCG_KIND_JAIL;
+  spec->network = plan->network == MCG_NETWORK_HOST;
+  spec->uid = spec->gid = 1000;
+  spec->id = keep(plan->session_id);
+  spec->rootfs = keep(mcg_option_string(plan, "rootfs"));
+  spec->rootfs_rw = spec->rootfs != NULL;
+  spec->workdir = strdup(workdir);
+  spec->project = keep(plan->project);
+  return 0;
+}
+
+static int jail_create(mcg_session *session, const mcg_plan *plan, mcg_place *out, mcg_error **err)
+{
+  mcg_spawn_spec spec = {0};
+  jail *self = calloc(1, sizeof *self);
+  int rc = self ? describe(session, plan, &spec, err)
+                : mcg_fail(err, MCG_NOMEM, NULL, "no memory for a sandbox");
+  if (!rc)
+    rc = mcg_spawner_create(mcg_session_engine(session), session, &spec, &self->jailed,
+                            &out->stream_fd, err);
+  if (!rc) {
+    self->workdir = mcg_steal_pointer(&spec.workdir);
+    out->carrier = spec.carrier ? MCG_CARRIER_FRAMED : MCG_CARRIER_DIRECT;
+    out->working_directory = self->workdir;
+    out->state = self;
+    if (plan->network == MCG_NETWORK_HOST)
+      mcg_session_warn(
+          session, "it shares the host's network: every service that listens there can be reached, "
+                   "those on 127.0.0.1 and abstract sockets too");
+  } else {
+    free(self);
+  }
+  mcg_spawn_spec_fini(&spec);
+  return rc;
+}
+
+static int jail_destroy(mcg_session *session, mcg_place *place, mcg_error **err)
+{
+  jail *self = place->state;
+  mcg_counters counters = {0};
+  int rc = mcg_spawner_destroy(self->jailed, &counters, err);
+  if (!rc) mcg_session_used(session, counters.cpu_us, counters.memory_peak);
+  free(self->workdir);
+  free(self);
+  place->state = NULL;
+  place->working_directory = NULL;
+  return rc;
+}
+
+static int jail_stats(mcg_session *session, mcg_place *place, struct json_t *out, mcg_error **err)
+{
+  (void)session;
+  jail *self = place->state;
+  mcg_counters c;
+  if (mcg_spawner_stats(self->jailed, &c, err) < 0) return -1;
+  json_object_set_new(out, "memory_bytes", json_integer((json_int_t)c.memory));
+  json_object_set_new(out, "memory_peak_bytes", json_integer((json_int_t)c.memory_peak));
+  json_object_set_new(out, "cpu_s", json_real((double)c.cpu_us / 1e6));
+  json_object_set_new(out, "pids", json_integer((json_int_t)c.pids));
+  json_object_set_new(out, "oom_kills", json_integer((json_int_t)c.oom_kills));
+  json_object_set_new(out, "pids_hits", json_integer((json_int_t)c.pids_hits));
+  return 0;
+}
 
 const mcg_backend mcg_backend_jail = {
     .id = "jail",
     .family = MCG_LOCAL,
     .isolation = MCG_ISOLATION_NAMESPACE,
+    .options = jail_options,
+    .create = jail_create,
+    .destroy = jail_destroy,
+    .stats = jail_stats,
 };

@@ -18,19 +18,28 @@ static int promise(mcg_stream *stream, size_t need, mcg_error **err)
   if (!need || getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY) return 0;
   size_t spare = limit.rlim_cur >= 512 ? 64 : 24;
   if (stream->shared->descriptors + need + spare <= limit.rlim_cur) return 0;
-  auto_free char *fix = mcg_format("raise the limit of this process (ulimit -n, now %llu), or run fewer "
-                                   "commands at once", (unsigned long long)limit.rlim_cur);
+  auto_free char *fix =
+      mcg_format("raise the limit of this process (ulimit -n, now %llu), or run fewer "
+                 "commands at once",
+                 (unsigned long long)limit.rlim_cur);
   return mcg_fail(err, MCG_QUOTA, fix, "no descriptors left for another command's streams");
 }
 
-static mcg_channel *channel_new(mcg_stream *stream, uint32_t flags, const mcg_channel_events *events,
-                                void *data)
+static mcg_channel *channel_new(mcg_stream *stream, uint32_t flags,
+                                const mcg_channel_events *events, void *data)
 {
   mcg_channel *channel = calloc(1, sizeof *channel);
   if (!channel) return NULL;
-  *channel = (mcg_channel){.stream = stream, .number = ++stream->last_channel, .flags = flags,
-                           .events = *events, .data = data, .refs = 2, .mapped = true, .in_fd = -1,
-                           .in_closed = flags & MCG_EXEC_NO_STDIN, .in_credit = MCG_WINDOW};
+  *channel = (mcg_channel){.stream = stream,
+                           .number = ++stream->last_channel,
+                           .flags = flags,
+                           .events = *events,
+                           .data = data,
+                           .refs = 2,
+                           .mapped = true,
+                           .in_fd = -1,
+                           .in_closed = flags & MCG_EXEC_NO_STDIN,
+                           .in_credit = MCG_WINDOW};
   channel->chunks_last = &channel->chunks;
   for (int i = 0; i < 2; i++) {
     mcg_flow *flow = &channel->flows[i];
@@ -56,7 +65,8 @@ static bool send_exec(mcg_channel *channel, const mcg_wire *body)
     message.data = whole;
     if (body->len) memcpy(whole + message.len, body->data, body->len);
   }
-  bool sent = whole && mcg_stream_send(channel->stream, MCG_F_EXEC, channel->number, 0, whole, len, -1);
+  bool sent =
+      whole && mcg_stream_send(channel->stream, MCG_F_EXEC, channel->number, 0, whole, len, -1);
   mcg_wire_fini(&message);
   return sent;
 }
@@ -80,8 +90,8 @@ int mcg_channel_open(mcg_stream *stream, const mcg_wire *body, uint32_t flags,
   return 0;
 }
 
-int mcg_channel_write(mcg_channel *channel, const void *bytes, size_t len, mcg_done done, void *data,
-                      mcg_error **err)
+int mcg_channel_write(mcg_channel *channel, const void *bytes, size_t len, mcg_done done,
+                      void *data, mcg_error **err)
 {
   if (channel->in_broken || channel->in_closing || channel->in_closed || !channel->mapped)
     return mcg_fail(err, MCG_UNAVAILABLE, NULL, "the command's standard input is closed");
@@ -127,7 +137,8 @@ void mcg_channel_drain(mcg_channel *channel, void (*done)(void *data), void *dat
   mcg_channel_unref(channel);
 }
 
-static int channel_say(mcg_channel *channel, mcg_frame_type type, const mcg_wire *body, mcg_error **err)
+static int channel_say(mcg_channel *channel, mcg_frame_type type, const mcg_wire *body,
+                       mcg_error **err)
 {
   if (!channel->mapped || channel->exited)
     return mcg_fail(err, MCG_NOT_FOUND, NULL, "the command has ended");

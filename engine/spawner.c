@@ -71,7 +71,8 @@ static void handle_closed(uv_handle_t *handle)
 static void reap(mcg_spawner *spawner)
 {
   siginfo_t info;
-  while (waitid(P_PIDFD, (id_t)spawner->pidfd, &info, WEXITED | WNOHANG) < 0 && errno == EINTR) {}
+  while (waitid(P_PIDFD, (id_t)spawner->pidfd, &info, WEXITED | WNOHANG) < 0 && errno == EINTR) {
+  }
 }
 
 static void close_handles(mcg_spawner *spawner)
@@ -121,15 +122,22 @@ static void read_ready(mcg_spawner *spawner, const uint8_t *body, size_t len)
   while (mcg_reader_next(&reader, &field)) {
     uint64_t number = mcg_field_u64(&field);
     switch (field.tag) {
-    case MCG_ST_CGROUP: machine->cgroup = (enum mcg_cgroup_mode)number; break;
+    case MCG_ST_CGROUP:
+      machine->cgroup = (enum mcg_cgroup_mode)number;
+      break;
     case MCG_ST_CGROUP_CAN:
       machine->can_memory = number & 1;
       machine->can_cpu = number & 2;
       machine->can_pids = number & 4;
       break;
-    case MCG_ST_PRIVILEGED: machine->privileged = number != 0; break;
-    case MCG_ST_LANDLOCK: machine->landlock = (unsigned)number; break;
-    default: break;
+    case MCG_ST_PRIVILEGED:
+      machine->privileged = number != 0;
+      break;
+    case MCG_ST_LANDLOCK:
+      machine->landlock = (unsigned)number;
+      break;
+    default:
+      break;
     }
   }
   spawner->ready = true;
@@ -171,7 +179,8 @@ static void packet_came(mcg_spawner *spawner, size_t len, int *fds, size_t count
 static size_t take_descriptors(struct msghdr *message, int fds[FDS_MAX])
 {
   size_t count = 0;
-  for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+  for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
+       header = CMSG_NXTHDR(message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     size_t here = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < here && count < FDS_MAX; i++)
@@ -191,8 +200,10 @@ static void spawner_polled(uv_poll_t *poll, int status, int events)
       char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
     } control;
     struct iovec vector = {.iov_base = spawner->packet, .iov_len = PACKET_MAX};
-    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1,
-                             .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct msghdr message = {.msg_iov = &vector,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
     ssize_t len = recvmsg(spawner->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (len < 0 && errno == EINTR) continue;
     if (len < 0 && errno == EAGAIN) return;
@@ -239,7 +250,8 @@ static int run_init(mcg_engine *engine, int socket, int self, pid_t *pid)
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setsigmask(&attributes, &none);
   /* A session of its own: Ctrl-C at the host's terminal is not for it. */
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
   char *arguments[] = {engine->init_path, (char *)"spawner", NULL};
   char *environment[4];
   size_t count = small_environment(environment);
@@ -353,7 +365,8 @@ static int died(mcg_error **err)
   return -1;
 }
 
-static int send_packet(mcg_spawner *spawner, uint32_t op, uint32_t id, const mcg_wire *body, mcg_error **err)
+static int send_packet(mcg_spawner *spawner, uint32_t op, uint32_t id, const mcg_wire *body,
+                       mcg_error **err)
 {
   uint8_t head[8];
   memcpy(head, &op, 4);
@@ -365,7 +378,8 @@ static int send_packet(mcg_spawner *spawner, uint32_t op, uint32_t id, const mcg
     if (sendmsg(spawner->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return 0;
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != ENOBUFS) break;
-    if (mcg_fiber_sleep(spawner->engine, 1, err) < 0) return -1; /* it is busy with those before us */
+    if (mcg_fiber_sleep(spawner->engine, 1, err) < 0)
+      return -1; /* it is busy with those before us */
   }
   return died(err);
 }
@@ -376,9 +390,11 @@ static int ask(mcg_spawner *spawner, request *r, uint32_t op, uint32_t id, uint3
 {
   request_begin(spawner, r, id, answer);
   int rc = op ? send_packet(spawner, op, id, body, err) : 0;
-  if (!rc && !r->done && !spawner->dead) rc = mcg_wait_park(spawner->engine, &r->wait, timeout_ms, err);
+  if (!rc && !r->done && !spawner->dead)
+    rc = mcg_wait_park(spawner->engine, &r->wait, timeout_ms, err);
   if (!rc && !r->done) rc = died(err);
-  if (!rc && op && !r->body) rc = mcg_fail(err, MCG_NOMEM, NULL, "no memory for the spawner's answer");
+  if (!rc && op && !r->body)
+    rc = mcg_fail(err, MCG_NOMEM, NULL, "no memory for the spawner's answer");
   request_unlink(spawner, r);
   if (rc < 0) request_fini(r);
   return rc;
@@ -443,12 +459,13 @@ static void destroy_shielded(mcg_spawner *spawner, uint32_t id)
   auto_error mcg_error *ignored = NULL;
   request r;
   mcg_fiber_shield(spawner->engine, true);
-  if (ask(spawner, &r, MCG_S_DESTROY, id, MCG_S_GONE, NULL, ANSWER_MS, &ignored) == 0) request_fini(&r);
+  if (ask(spawner, &r, MCG_S_DESTROY, id, MCG_S_GONE, NULL, ANSWER_MS, &ignored) == 0)
+    request_fini(&r);
   mcg_fiber_shield(spawner->engine, false);
 }
 
-static int create(mcg_spawner *spawner, mcg_session *session, const mcg_spawn_spec *spec, uint32_t id,
-                  int *stream_fd, mcg_error **err)
+static int create(mcg_spawner *spawner, mcg_session *session, const mcg_spawn_spec *spec,
+                  uint32_t id, int *stream_fd, mcg_error **err)
 {
   request r;
   mcg_wire body;
@@ -465,8 +482,10 @@ static int create(mcg_spawner *spawner, mcg_session *session, const mcg_spawn_sp
     rc = create_failed(&r, err);
   } else if (r.fd_count < 1) {
     destroy_shielded(spawner, id);
-    rc = mcg_fail(err, MCG_QUOTA, "raise the limit of this process on open files (ulimit -n), or keep "
-                  "fewer sessions", "no descriptors left for another session");
+    rc = mcg_fail(err, MCG_QUOTA,
+                  "raise the limit of this process on open files (ulimit -n), or keep "
+                  "fewer sessions",
+                  "no descriptors left for another session");
   } else {
     read_enforced(session, &r);
     *stream_fd = mcg_steal_fd(&r.fds[0]);
@@ -486,7 +505,8 @@ int mcg_spawner_create(mcg_engine *engine, mcg_session *session, const mcg_spawn
   uint32_t id = ++spawner->last_id;
   int rc = create(spawner, session, spec, id, stream_fd, err);
   if (!rc) {
-    *jailed = (mcg_jailed){.spawner = spawner->dead ? NULL : spawner, .next = spawner->jailed, .id = id};
+    *jailed =
+        (mcg_jailed){.spawner = spawner->dead ? NULL : spawner, .next = spawner->jailed, .id = id};
     if (!spawner->dead) spawner->jailed = jailed;
     *out = jailed;
   } else {
@@ -503,18 +523,32 @@ static void read_counters(const request *r, mcg_counters *out)
   while (mcg_reader_next(&reader, &field)) {
     uint64_t number = mcg_field_u64(&field);
     switch (field.tag) {
-    case MCG_ST_MEMORY_NOW: out->memory = number; break;
-    case MCG_ST_MEMORY_PEAK: out->memory_peak = number; break;
-    case MCG_ST_CPU_US: out->cpu_us = number; break;
-    case MCG_ST_PIDS_NOW: out->pids = number; break;
-    case MCG_ST_OOM_KILLS: out->oom_kills = number; break;
-    case MCG_ST_PIDS_HITS: out->pids_hits = number; break;
-    default: break;
+    case MCG_ST_MEMORY_NOW:
+      out->memory = number;
+      break;
+    case MCG_ST_MEMORY_PEAK:
+      out->memory_peak = number;
+      break;
+    case MCG_ST_CPU_US:
+      out->cpu_us = number;
+      break;
+    case MCG_ST_PIDS_NOW:
+      out->pids = number;
+      break;
+    case MCG_ST_OOM_KILLS:
+      out->oom_kills = number;
+      break;
+    case MCG_ST_PIDS_HITS:
+      out->pids_hits = number;
+      break;
+    default:
+      break;
     }
   }
 }
 
-static int ask_counters(mcg_jailed *jailed, uint32_t op, uint32_t answer, mcg_counters *out, mcg_error **err)
+static int ask_counters(mcg_jailed *jailed, uint32_t op, uint32_t answer, mcg_counters *out,
+                        mcg_error **err)
 {
   mcg_spawner *spawner = jailed->spawner;
   if (!spawner) return died(err);

@@ -244,8 +244,12 @@ bool mcg_stream_send(mcg_stream *stream, mcg_frame_type type, uint32_t channel, 
   bool ok = true;
   do {
     size_t part = len < MCG_FRAME_MAX ? len : MCG_FRAME_MAX;
-    mcg_frame frame = {.length = (uint32_t)part, .type = type, .stream = which, .channel = channel,
-                       .flags = part < len ? MCG_FRAME_MORE : 0, .fds = fd >= 0};
+    mcg_frame frame = {.length = (uint32_t)part,
+                       .type = type,
+                       .stream = which,
+                       .channel = channel,
+                       .flags = part < len ? MCG_FRAME_MORE : 0,
+                       .fds = fd >= 0};
     ok = send_frame(stream, &frame, bytes, fd);
     fd = -1;
     bytes += part;
@@ -360,14 +364,30 @@ static void answer_read(answer *out, const uint8_t *body, size_t len)
   while (mcg_reader_next(&reader, &field)) {
     uint64_t number = mcg_field_u64(&field);
     switch (field.tag) {
-    case MCG_TAG_VERSION: out->version = number; break;
-    case MCG_TAG_PID: out->pid = number; break;
-    case MCG_TAG_ERRNO: out->exit.error = number < 4096 ? (int)number : EINVAL; break;
-    case MCG_TAG_CODE: out->exit.code = (int)(number & 255); break;
-    case MCG_TAG_SIGNO: out->exit.signo = number < 128 ? (int)number : 0; break;
-    case MCG_TAG_CPU_US: out->exit.cpu_us = number; break;
-    case MCG_TAG_MAXRSS_KB: out->exit.maxrss_kb = number; break;
-    case MCG_TAG_BYTES: out->bytes = number; break;
+    case MCG_TAG_VERSION:
+      out->version = number;
+      break;
+    case MCG_TAG_PID:
+      out->pid = number;
+      break;
+    case MCG_TAG_ERRNO:
+      out->exit.error = number < 4096 ? (int)number : EINVAL;
+      break;
+    case MCG_TAG_CODE:
+      out->exit.code = (int)(number & 255);
+      break;
+    case MCG_TAG_SIGNO:
+      out->exit.signo = number < 128 ? (int)number : 0;
+      break;
+    case MCG_TAG_CPU_US:
+      out->exit.cpu_us = number;
+      break;
+    case MCG_TAG_MAXRSS_KB:
+      out->exit.maxrss_kb = number;
+      break;
+    case MCG_TAG_BYTES:
+      out->bytes = number;
+      break;
     case MCG_TAG_STEP:
       free(out->step);
       out->step = mcg_field_str(&field);
@@ -376,7 +396,8 @@ static void answer_read(answer *out, const uint8_t *body, size_t len)
       free(out->text);
       out->text = mcg_field_str(&field);
       break;
-    default: break;
+    default:
+      break;
     }
   }
   out->bad = reader.bad;
@@ -430,7 +451,8 @@ static void connection_message(mcg_stream *stream, uint8_t type, const uint8_t *
                             got.text ? got.text : "");
     lose_with(stream, error);
   } else {
-    mcg_stream_lose(stream, MCG_PROTOCOL, "the sandbox sent a message out of order (type %u)", type);
+    mcg_stream_lose(stream, MCG_PROTOCOL, "the sandbox sent a message out of order (type %u)",
+                    type);
   }
   answer_fini(&got);
 }
@@ -480,13 +502,15 @@ static void channel_message(mcg_channel *channel, uint8_t type, const uint8_t *b
                                  got.text ? got.text : "");
   } else if (type == MCG_F_EXIT && channel->started && !channel->exited) {
     channel->exited = true;
-    if (!channel->released && channel->events.on_exit) channel->events.on_exit(channel->data, &got.exit);
+    if (!channel->released && channel->events.on_exit)
+      channel->events.on_exit(channel->data, &got.exit);
   } else if (type == MCG_F_GONE && channel->exited && !channel->gone) {
     channel->gone = true;
     if (!channel->released && channel->events.on_gone) channel->events.on_gone(channel->data);
     mcg_channel_settle(channel);
   } else {
-    mcg_stream_lose(stream, MCG_PROTOCOL, "the sandbox sent a message out of order (type %u)", type);
+    mcg_stream_lose(stream, MCG_PROTOCOL, "the sandbox sent a message out of order (type %u)",
+                    type);
   }
   answer_fini(&got);
 }
@@ -565,7 +589,6 @@ void mcg_stream_frame(mcg_stream *stream, const mcg_frame *frame, const uint8_t 
   mcg_channel_unref(channel);
 }
 
-
 /* ---- opening and closing ------------------------------------------------------------------ */
 
 static void heartbeat(uv_timer_t *timer)
@@ -588,8 +611,13 @@ static mcg_stream *stream_new(mcg_engine *engine, int fd, mcg_carrier carrier, m
     if (shared) mcg_fail(err, MCG_NOMEM, NULL, "out of memory for a stream");
     return NULL;
   }
-  *stream = (mcg_stream){.engine = engine, .shared = shared, .fd = fd, .carrier = carrier, .refs = 1,
-                         .ops = carrier == MCG_CARRIER_DIRECT ? &mcg_carrier_direct : &mcg_carrier_framed};
+  *stream = (mcg_stream){.engine = engine,
+                         .shared = shared,
+                         .fd = fd,
+                         .carrier = carrier,
+                         .refs = 1,
+                         .ops = carrier == MCG_CARRIER_DIRECT ? &mcg_carrier_direct
+                                                              : &mcg_carrier_framed};
   stream->packets_last = &stream->packets;
   shared->descriptors++;
   mcg_wait_init(&stream->hello);
@@ -615,7 +643,8 @@ static int stream_start(mcg_stream *stream, mcg_error **err)
   mcg_wire hello;
   mcg_wire_init(&hello);
   mcg_wire_put_u64(&hello, MCG_TAG_VERSION, MCG_PROTOCOL_VERSION);
-  bool sent = !hello.failed && mcg_stream_send(stream, MCG_F_HELLO, 0, 0, hello.data, hello.len, -1);
+  bool sent =
+      !hello.failed && mcg_stream_send(stream, MCG_F_HELLO, 0, 0, hello.data, hello.len, -1);
   mcg_wire_fini(&hello);
   return sent ? 0 : mcg_fail(err, MCG_NOMEM, NULL, "out of memory for a stream");
 }

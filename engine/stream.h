@@ -15,7 +15,7 @@ typedef struct mcg_channel mcg_channel;
 typedef struct mcg_exit {
   int code, signo; /* signo 0: exited */
   uint64_t cpu_us, maxrss_kb;
-  int error;        /* errno of a failed exec or built-in, 0: none */
+  int error;               /* errno of a failed exec or built-in, 0: none */
   const char *step, *text; /* borrowed, may be NULL */
 } mcg_exit;
 
@@ -45,8 +45,8 @@ int mcg_channel_open(mcg_stream *stream, const mcg_wire *body, uint32_t flags,
                      const mcg_channel_events *events, void *data, mcg_channel **out,
                      mcg_error **err);
 /* Copies; `done` (may be NULL) when the sandbox has taken it. */
-int mcg_channel_write(mcg_channel *channel, const void *bytes, size_t len, mcg_done done, void *data,
-                      mcg_error **err);
+int mcg_channel_write(mcg_channel *channel, const void *bytes, size_t len, mcg_done done,
+                      void *data, mcg_error **err);
 void mcg_channel_close_stdin(mcg_channel *channel);
 void mcg_channel_resume(mcg_channel *channel, int stream);
 /* Everything that is in the pipe now has come through on_data when `done` runs; what comes later is

@@ -34,7 +34,8 @@ static bool direct_put(mcg_stream *stream, mcg_packet *packet)
     message.msg_control = control.bytes;
     message.msg_controllen = CMSG_SPACE(sizeof(int));
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    *header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+    *header = (struct cmsghdr){
+        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
     memcpy(CMSG_DATA(header), &packet->fd, sizeof(int));
   }
   ssize_t sent;
@@ -49,7 +50,8 @@ static size_t take_descriptors(struct msghdr *message, int fds[MCG_FDS_MAX])
 {
   size_t count = 0;
   bool wrong = false;
-  for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
+  for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
+       header = CMSG_NXTHDR(message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
       wrong = true;
       continue;
@@ -84,8 +86,9 @@ static void packet_came(mcg_stream *stream, struct msghdr *message, size_t len)
   const uint8_t *bytes = stream->shared->packet;
   bool cut = message->msg_flags & MSG_CTRUNC;
   bool starved = cut && count < MCG_FDS_MAX && out_of_descriptors(stream->fd);
-  if (count == SIZE_MAX || (cut && !starved) || message->msg_flags & MSG_TRUNC || len < MCG_FRAME_HEADER ||
-      !mcg_frame_decode(bytes, &frame) || frame.length != len - MCG_FRAME_HEADER) {
+  if (count == SIZE_MAX || (cut && !starved) || message->msg_flags & MSG_TRUNC ||
+      len < MCG_FRAME_HEADER || !mcg_frame_decode(bytes, &frame) ||
+      frame.length != len - MCG_FRAME_HEADER) {
     mcg_stream_lose(stream, MCG_PROTOCOL, "the sandbox sent a packet that is no frame");
   } else {
     mcg_stream_frame(stream, &frame, bytes + MCG_FRAME_HEADER, starved ? NULL : fds,
@@ -98,10 +101,13 @@ static void packet_came(mcg_stream *stream, struct msghdr *message, size_t len)
 static void direct_readable(mcg_stream *stream)
 {
   for (int i = 0; i < PACKETS_A_TURN && stream->fd >= 0; i++) {
-    struct iovec vector = {.iov_base = stream->shared->packet, .iov_len = sizeof stream->shared->packet};
+    struct iovec vector = {.iov_base = stream->shared->packet,
+                           .iov_len = sizeof stream->shared->packet};
     control_room control;
-    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1,
-                             .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct msghdr message = {.msg_iov = &vector,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
     ssize_t len = recvmsg(stream->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (len < 0 && errno == EINTR) continue;
     if (len < 0 && errno == EAGAIN) return;
@@ -223,7 +229,8 @@ static void direct_drain(mcg_flow *flow)
     flow->left = PTY_ROOM; /* the terminal's own queue shows only when it is read */
   else
     flow->left = ioctl(flow->fd, FIONREAD, &ready) == 0 && ready > 0 ? (size_t)ready : 0;
-  while (flow->fd >= 0 && !flow->paused && flow_read(flow)) {}
+  while (flow->fd >= 0 && !flow->paused && flow_read(flow)) {
+  }
   if (flow->paused && flow->reading) {
     uv_poll_stop(&flow->poll);
     flow->reading = false;
@@ -251,7 +258,8 @@ static ssize_t write_quietly(int fd, const void *bytes, size_t len)
   int saved = errno;
   if (written < 0 && saved == EPIPE && !sigismember(&pending, SIGPIPE)) {
     const struct timespec now = {0, 0};
-    while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR) {}
+    while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR) {
+    }
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   errno = saved;
@@ -290,16 +298,18 @@ static void direct_feed(mcg_channel *channel)
 {
   while (channel->chunks && channel->in_fd >= 0) {
     mcg_chunk *chunk = channel->chunks;
-    ssize_t written = chunk->len > chunk->at
-                          ? write_quietly(channel->in_fd, chunk->bytes + chunk->at, chunk->len - chunk->at)
-                          : 0;
+    ssize_t written =
+        chunk->len > chunk->at
+            ? write_quietly(channel->in_fd, chunk->bytes + chunk->at, chunk->len - chunk->at)
+            : 0;
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno == EAGAIN) {
       stdin_watch(channel, true);
       return;
     }
     if (written < 0) {
-      mcg_channel_break_stdin(channel, MCG_UNAVAILABLE, "the command has closed its standard input");
+      mcg_channel_break_stdin(channel, MCG_UNAVAILABLE,
+                              "the command has closed its standard input");
       stdin_close(channel);
       return;
     }
@@ -365,12 +375,12 @@ static void direct_end(mcg_channel *channel)
 }
 
 const mcg_carrier_ops mcg_carrier_direct = {
-  .readable = direct_readable,
-  .put = direct_put,
-  .started = direct_started,
-  .feed = direct_feed,
-  .resume = direct_resume,
-  .drain = direct_drain,
-  .drop = direct_drop,
-  .end = direct_end,
+    .readable = direct_readable,
+    .put = direct_put,
+    .started = direct_started,
+    .feed = direct_feed,
+    .resume = direct_resume,
+    .drain = direct_drain,
+    .drop = direct_drop,
+    .end = direct_end,
 };

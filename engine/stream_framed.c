@@ -81,7 +81,8 @@ static void say_number(mcg_channel *channel, mcg_frame_type type, int which, uin
   mcg_wire_init(&body);
   if (bytes) mcg_wire_put_u64(&body, MCG_TAG_BYTES, bytes);
   if (!body.failed)
-    mcg_stream_send(channel->stream, type, channel->number, (uint8_t)which, body.data, body.len, -1);
+    mcg_stream_send(channel->stream, type, channel->number, (uint8_t)which, body.data, body.len,
+                    -1);
   mcg_wire_fini(&body);
 }
 
@@ -180,7 +181,8 @@ static void framed_data(mcg_channel *channel, const mcg_frame *frame, const uint
     credit_came(channel, frame, body);
   } else if (!frame->stream) { /* it reads its input no more */
     if (frame->type == MCG_F_EOF)
-      mcg_channel_break_stdin(channel, MCG_UNAVAILABLE, "the command has closed its standard input");
+      mcg_channel_break_stdin(channel, MCG_UNAVAILABLE,
+                              "the command has closed its standard input");
     else
       mcg_stream_lose(channel->stream, MCG_PROTOCOL, "the sandbox sent input to the engine");
   } else if (frame->type == MCG_F_DATA) {
@@ -245,13 +247,13 @@ static void framed_end(mcg_channel *channel)
 }
 
 const mcg_carrier_ops mcg_carrier_framed = {
-  .readable = framed_readable,
-  .put = framed_put,
-  .started = framed_started,
-  .data = framed_data,
-  .feed = framed_feed,
-  .resume = framed_resume,
-  .drain = framed_drain,
-  .drop = framed_drop,
-  .end = framed_end,
+    .readable = framed_readable,
+    .put = framed_put,
+    .started = framed_started,
+    .data = framed_data,
+    .feed = framed_feed,
+    .resume = framed_resume,
+    .drain = framed_drain,
+    .drop = framed_drop,
+    .end = framed_end,
 };

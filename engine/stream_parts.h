@@ -18,7 +18,7 @@ typedef struct mcg_later {
 struct mcg_streams {
   uv_timer_t timer;
   mcg_later *first, **last;
-  size_t descriptors; /* held or promised to commands that start */
+  size_t descriptors;                               /* held or promised to commands that start */
   uint8_t packet[MCG_FRAME_HEADER + MCG_FRAME_MAX]; /* control */
   uint8_t buffer[MCG_IO_BUFFER];                    /* bytes of commands */
 };
@@ -74,8 +74,8 @@ struct mcg_channel {
   uint32_t number, flags;
   mcg_channel_events events;
   void *data;
-  unsigned refs; /* the map, the owner, each open handle, each call under way */
-  size_t promised;  /* descriptors that are counted for it */
+  unsigned refs;   /* the map, the owner, each open handle, each call under way */
+  size_t promised; /* descriptors that are counted for it */
   bool mapped, started, exited, gone, released;
   mcg_flow flows[2];
   void (*drained)(void *data);
@@ -97,11 +97,11 @@ typedef struct mcg_carrier_ops {
   /* The channel's part: take the descriptors of STARTED (false: they are wrong) ... */
   bool (*started)(mcg_channel *channel, int *fds, size_t count);
   void (*data)(mcg_channel *channel, const mcg_frame *frame, const uint8_t *body); /* or NULL */
-  void (*feed)(mcg_channel *channel);                 /* move what waits for stdin */
+  void (*feed)(mcg_channel *channel); /* move what waits for stdin */
   void (*resume)(mcg_flow *flow);
   void (*drain)(mcg_flow *flow);
-  void (*drop)(mcg_flow *flow);                       /* the receiver has gone */
-  void (*end)(mcg_channel *channel);                  /* let go of everything */
+  void (*drop)(mcg_flow *flow);      /* the receiver has gone */
+  void (*end)(mcg_channel *channel); /* let go of everything */
 } mcg_carrier_ops;
 
 extern const mcg_carrier_ops mcg_carrier_direct, mcg_carrier_framed;
@@ -144,7 +144,8 @@ mcg_channel **mcg_stream_bucket(mcg_stream *stream, uint32_t number);
 int mcg_stream_alive(mcg_stream *stream, mcg_error **err);
 /* Takes the channel out of the map, lets go of what it holds: no frame reaches it any more. */
 void mcg_channel_unmap(mcg_channel *channel);
-void mcg_channel_settle(mcg_channel *channel); /* after GONE, EOF, release: unmaps when it is over */
+void mcg_channel_settle(
+    mcg_channel *channel); /* after GONE, EOF, release: unmaps when it is over */
 
 /* The peer misbehaved or left: every channel hears of it, then the owner. From the loop only. */
 void mcg_stream_lose(mcg_stream *stream, mcg_code code, const char *format, ...)

@@ -46,11 +46,13 @@ static void keeps_head_and_tail(void **state)
 {
   (void)state;
   static const size_t limits[] = {0, 1, 2, 3, 10, 4096, 10001, 70000};
-  static const uint64_t totals[] = {0, 1, 2, 3, 5, 9, 10, 11, 4096, 5000, 9999, 10001, 10002, 69999, 300000};
+  static const uint64_t totals[] = {0,    1,    2,    3,     5,     9,     10,    11,
+                                    4096, 5000, 9999, 10001, 10002, 69999, 300000};
   static const size_t chunks[] = {1, 7, 4096, 65536, 400000};
   for (size_t l = 0; l < sizeof limits / sizeof *limits; l++)
     for (size_t t = 0; t < sizeof totals / sizeof *totals; t++)
-      for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) check(limits[l], totals[t], chunks[c]);
+      for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++)
+        check(limits[l], totals[t], chunks[c]);
 }
 
 int main(void)

@@ -100,6 +100,8 @@ void mcg_session_enforce(mcg_session *session, const char *mechanism, const char
 /* Stands on the session and goes to the log at level warning. */
 void mcg_session_warn(mcg_session *session, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* What the place as a whole has used, at its end: escaped and killed processes included. */
+void mcg_session_used(mcg_session *session, uint64_t cpu_us, uint64_t peak_bytes);
 void mcg_log(mcg_engine *engine, mcg_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,0 +1,45 @@
+/* config.h: one JSON text, judged and resolved into a plan for one sandbox. */
+#ifndef MCG_CONFIG_H
+#define MCG_CONFIG_H
+
+#include "check.h"
+#include "engine.h"
+
+typedef struct mcg_config {
+  json_t *root; /* what was given; the strings below and in the plan are borrowed from it */
+  const mcg_backend *backend;
+  mcg_plan plan; /* session_id is set by whoever opens */
+  const char *name, *tenant, *run_id, *user;
+  const json_t *labels; /* or NULL */
+  char **environment;   /* owned, NULL-terminated "NAME=value" */
+  mcg_bind *binds;      /* owned: plan.binds */
+  char **bind_texts;    /* owned: what "SRC:DST" was cut into */
+  size_t bind_text_count;
+  json_t *no_options;               /* owned: what plan.options is when none were given */
+  unsigned max_sessions, pool_size; /* 0: no limit, no pool */
+  int64_t ttl_ms;                   /* 0: none */
+} mcg_config;
+
+/* All of it or nothing. Unknown keys, wrong types and ranges: `invalid`; what this candidate cannot
+ * give: `no_candidate`, `unenforceable`, `unsupported`. */
+int mcg_config_read(mcg_engine *engine, const char *text, size_t len, mcg_config **out,
+                    mcg_error **err);
+void mcg_config_free(mcg_config *config);
+
+/* limits.c: {"memory_mb":...} over the defaults of the backend. */
+int mcg_limits_read(const json_t *limits, const mcg_where *where, mcg_limits *out, mcg_error **err);
+void mcg_limits_default(
+    mcg_limits *limits); /* what was not written, for a backend that can limit */
+/* `unenforceable` with a fix when a limit was written that only a sandbox can keep. */
+int mcg_limits_refuse_written(const mcg_limits *limits, const char *backend, mcg_error **err);
+/* network.c: "none", "host" or a table of rules. `written`: it was said at all. */
+int mcg_network_read(const json_t *network, const mcg_where *where, mcg_network *out, bool *written,
+                     mcg_error **err);
+/* environment.c: a table of names and values to "NAME=value" strings, later ones over earlier ones. */
+int mcg_environment_read(const json_t *environment, const mcg_where *where, char ***list,
+                         mcg_error **err);
+int mcg_environment_set(char ***list, const char *text, size_t len, mcg_error **err);
+bool mcg_environment_name_ok(const char *text, size_t len);
+void mcg_environment_free(char **list);
+
+#endif

@@ -1,0 +1,438 @@
+/* session.c: the life of a sandbox: open, facts and figures, end. Commands are in exec.c.
+ *
+ * A session is in the engine's list from open until it is closed, and holds itself alive there. */
+#include "session.h"
+#include <string.h>
+
+struct mcg_deadline { /* outlives its session's interest by one turn of the loop */
+  uv_timer_t timer;
+  mcg_session *session;
+  bool wall; /* else the time to live */
+  int64_t ms;
+};
+
+/* ---- services for backends ---------------------------------------------------------------- */
+
+mcg_engine *mcg_session_engine(const mcg_session *session)
+{
+  return session->engine;
+}
+
+void mcg_session_enforce(mcg_session *session, const char *mechanism, const char *value)
+{
+  auto_free char *safe = mcg_one_line(value);
+  if (safe) json_object_set_new(session->enforcement, mechanism, json_string(safe));
+}
+
+void mcg_session_warn(mcg_session *session, const char *format, ...)
+{
+  va_list list;
+  va_start(list, format);
+  auto_free char *text = mcg_format_line(format, list);
+  va_end(list);
+  if (!text) return;
+  json_array_append_new(session->warnings, json_string(text));
+  mcg_log(session->engine, MCG_LOG_WARNING, "session %.8s: %s", session->id, text);
+}
+
+void mcg_session_used(mcg_session *session, uint64_t cpu_us, uint64_t peak_bytes)
+{
+  session->place_cpu_us = cpu_us;
+  session->place_peak = peak_bytes;
+}
+
+/* ---- references --------------------------------------------------------------------------- */
+
+static void session_free(mcg_session *session)
+{
+  mcg_config_free(session->config);
+  mcg_error_free(session->ended);
+  mcg_error_free(session->close_error);
+  json_decref(session->enforcement);
+  json_decref(session->warnings);
+  free(session);
+}
+
+mcg_session *mcg_session_ref(mcg_session *session)
+{
+  session->refs++;
+  return session;
+}
+
+static void drop(mcg_session *session)
+{
+  if (--session->refs == 0) session_free(session);
+}
+
+void mcg_session_hold(mcg_session *session)
+{
+  session->refs++;
+  session->inner_refs++;
+}
+
+void mcg_session_let_go(mcg_session *session)
+{
+  session->inner_refs--;
+  drop(session);
+}
+
+void mcg_session_unref(mcg_session *session)
+{
+  if (!session) return;
+  /* The engine's own reference, and those of running commands, keep nobody interested. */
+  bool last = session->refs - session->inner_refs == 1;
+  if (last && session->state == MCG_SESSION_RUNNING) {
+    mcg_log(session->engine, MCG_LOG_ERROR, "session %.8s was let go of without close",
+            session->id);
+    auto_error mcg_error *ignored = NULL;
+    if (mcg_session_close(session, NULL, NULL, &ignored) < 0)
+      mcg_log(session->engine, MCG_LOG_ERROR, "session %.8s: %s", session->id, ignored->message);
+  }
+  drop(session);
+}
+
+static void session_link(mcg_session *session)
+{
+  mcg_engine *engine = session->engine;
+  session->after = engine->sessions;
+  if (session->after) session->after->before = session;
+  engine->sessions = session;
+  engine->session_count++;
+  mcg_session_hold(session);
+}
+
+static void session_unlink(mcg_session *session)
+{
+  mcg_engine *engine = session->engine;
+  if (session->before)
+    session->before->after = session->after;
+  else
+    engine->sessions = session->after;
+  if (session->after) session->after->before = session->before;
+  engine->session_count--;
+  mcg_session_let_go(session);
+}
+
+/* ---- deadlines ---------------------------------------------------------------------------- */
+
+static void deadline_closed(uv_handle_t *handle)
+{
+  free(handle->data);
+}
+
+static void deadline_stop(mcg_session *session)
+{
+  if (session->deadline) uv_close((uv_handle_t *)&session->deadline->timer, deadline_closed);
+  session->deadline = NULL;
+}
+
+static void deadline_reached(uv_timer_t *timer)
+{
+  struct mcg_deadline *deadline = timer->data;
+  mcg_error *reason = NULL;
+  mcg_fail(&reason, MCG_TIMEOUT,
+           deadline->wall ? "raise limits.wall_s" : "open it with a longer ttl_s",
+           "the session reached its %s of %.3g s", deadline->wall ? "wall limit" : "time to live",
+           (double)deadline->ms / 1000);
+  mcg_session_end(deadline->session, reason);
+}
+
+static int deadline_start(mcg_session *session, mcg_error **err)
+{
+  int64_t wall = (int64_t)session->config->plan.limits.wall_ms.value, ttl = session->config->ttl_ms;
+  if (!wall && !ttl) return 0;
+  struct mcg_deadline *deadline = malloc(sizeof *deadline);
+  if (!deadline) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session");
+  deadline->session = session;
+  deadline->wall = wall && (!ttl || wall <= ttl);
+  deadline->ms = deadline->wall ? wall : ttl;
+  uv_timer_init(session->engine->loop, &deadline->timer);
+  deadline->timer.data = deadline;
+  uv_update_time(session->engine->loop);
+  uv_timer_start(&deadline->timer, deadline_reached, (uint64_t)deadline->ms, 0);
+  uv_unref((uv_handle_t *)&deadline->timer);
+  session->deadline = deadline;
+  return 0;
+}
+
+/* ---- state -------------------------------------------------------------------------------- */
+
+int mcg_session_alive(const mcg_session *session, mcg_error **err)
+{
+  if (session->state == MCG_SESSION_RUNNING && !session->ended) return 0;
+  if (session->ended) {
+    if (err) *err = mcg_error_copy(session->ended);
+    return -1;
+  }
+  return mcg_fail(err, MCG_UNAVAILABLE, "open a new session", "the session is closed");
+}
+
+const char *mcg_session_directory(const mcg_session *session)
+{
+  return session->place.working_directory;
+}
+
+void mcg_session_end(mcg_session *session, mcg_error *reason)
+{
+  if (session->state != MCG_SESSION_RUNNING || session->ended) {
+    mcg_error_free(reason);
+    return;
+  }
+  mcg_error_set_backend(reason, session->config->backend->id);
+  session->ended = reason;
+  mcg_log(session->engine, MCG_LOG_INFO, "session %.8s: %s", session->id, reason->message);
+  mcg_execs_abort(session, reason);
+  auto_error mcg_error *ignored = NULL;
+  if (mcg_session_close(session, NULL, NULL, &ignored) < 0)
+    mcg_log(session->engine, MCG_LOG_ERROR, "session %.8s: %s", session->id, ignored->message);
+}
+
+static void stream_lost(void *data, const mcg_error *error)
+{
+  mcg_session *session = data;
+  mcg_session_end(session, mcg_error_copy(error));
+}
+
+/* ---- open --------------------------------------------------------------------------------- */
+
+typedef struct opening {
+  mcg_session *session;
+  mcg_session_done done;
+  void *data;
+} opening;
+
+static void take_mechanism(void *data, const char *name, const char *value)
+{
+  mcg_session_enforce(data, name, value);
+}
+
+static int place_destroy(mcg_session *session, mcg_error **err)
+{
+  if (!session->placed) return 0;
+  session->placed = false;
+  const mcg_backend *backend = session->config->backend;
+  return backend->destroy ? backend->destroy(session, &session->place, err) : 0;
+}
+
+static int open_run(void *arg, mcg_error **err)
+{
+  opening *self = arg;
+  mcg_session *session = self->session;
+  const mcg_backend *backend = session->config->backend;
+  session->place = (mcg_place){.stream_fd = -1};
+  if (backend->create(session, &session->config->plan, &session->place, err) < 0) return -1;
+  session->placed = true;
+  if (mcg_stream_open(session->engine, mcg_steal_fd(&session->place.stream_fd),
+                      session->place.carrier, take_mechanism, stream_lost, session,
+                      &session->stream, err) < 0 ||
+      deadline_start(session, err) < 0) {
+    auto_error mcg_error *second = NULL;
+    mcg_fiber_shield(session->engine, true);
+    mcg_stream_close(session->stream);
+    session->stream = NULL;
+    if (place_destroy(session, &second) < 0)
+      mcg_log(session->engine, MCG_LOG_ERROR, "session %.8s: %s", session->id, second->message);
+    mcg_fiber_shield(session->engine, false);
+    return -1;
+  }
+  session->began_ns = uv_hrtime();
+  session->state = MCG_SESSION_RUNNING;
+  return 0;
+}
+
+static void open_complete(void *arg, mcg_error *error)
+{
+  opening self = *(opening *)arg;
+  free(arg);
+  mcg_session *session = self.session;
+  if (error) {
+    mcg_error_set_backend(error, session->config->backend->id);
+    session->state = MCG_SESSION_CLOSED;
+    session_unlink(session);
+    drop(session);
+    session = NULL;
+  }
+  self.done(self.data, session, error);
+}
+
+static int refuse_crowd(const mcg_engine *engine, const mcg_config *config, mcg_error **err)
+{
+  unsigned live = 0;
+  if (!config->max_sessions) return 0;
+  for (const mcg_session *s = engine->sessions; s; s = s->after)
+    if (s->config->backend == config->backend && strcmp(s->config->name, config->name) == 0) live++;
+  if (live < config->max_sessions) return 0;
+  return mcg_fail(err, MCG_QUOTA, "close one of them, or raise max_sessions",
+                  "%s has its %u sessions already", config->name, config->max_sessions);
+}
+
+/* `take_config` is the session's, also on failure. */
+static mcg_session *session_new(mcg_engine *engine, mcg_config *take_config, mcg_error **err)
+{
+  mcg_session *session = calloc(1, sizeof *session);
+  if (!session) {
+    mcg_config_free(take_config);
+    return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session"), NULL;
+  }
+  session->engine = engine;
+  session->config = take_config;
+  session->refs = 1;
+  session->enforcement = json_object();
+  session->warnings = json_array();
+  mcg_wait_init(&session->execs_gone);
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  session->created_at = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+  if (mcg_random_id(session->id, err) < 0) {
+    session_free(session);
+    return NULL;
+  }
+  take_config->plan.session_id = session->id;
+  if (session->enforcement && session->warnings) return session;
+  session_free(session);
+  return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session"), NULL;
+}
+
+int mcg_session_open(mcg_engine *engine, const char *text, size_t len, mcg_session_done done,
+                     void *data, mcg_op **op, mcg_error **err)
+{
+  mcg_config *config;
+  if (mcg_engine_check_open(engine, err) < 0 ||
+      mcg_config_read(engine, text, len, &config, err) < 0)
+    return -1;
+  if (!config->backend->create || refuse_crowd(engine, config, err) < 0) {
+    if (!config->backend->create)
+      mcg_fail(err, MCG_UNSUPPORTED, NULL, "backend %s cannot make sandboxes", config->backend->id);
+    mcg_config_free(config);
+    return -1;
+  }
+  mcg_session *session = session_new(engine, config, err);
+  if (!session) return -1;
+  opening *self = malloc(sizeof *self);
+  if (self) *self = (opening){.session = session, .done = done, .data = data};
+  if (!self || mcg_op_start(engine, open_run, open_complete, self, op, err) < 0) {
+    if (!self) mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session");
+    free(self);
+    session_free(session);
+    return -1;
+  }
+  session_link(session);
+  return 0;
+}
+
+/* ---- close -------------------------------------------------------------------------------- */
+
+static int close_run(void *arg, mcg_error **err)
+{
+  mcg_session *session = arg;
+  mcg_error *why = session->ended ? mcg_error_copy(session->ended) : NULL;
+  if (!why) mcg_fail(&why, MCG_CANCELED, NULL, "the session was closed");
+  mcg_execs_abort(session, why);
+  mcg_error_free(why);
+  deadline_stop(session);
+  mcg_stream_close(session->stream);
+  session->stream = NULL;
+  int rc = place_destroy(session, err);
+  while (session->execs) { /* their completions come from the loop */
+    auto_error mcg_error *ignored = NULL;
+    if (mcg_wait_park(session->engine, &session->execs_gone, -1, &ignored) < 0) break;
+  }
+  return rc;
+}
+
+static void close_complete(void *arg, mcg_error *error)
+{
+  mcg_session *session = arg;
+  session->state = MCG_SESSION_CLOSED;
+  session->ended_ns = uv_hrtime();
+  mcg_error_set_backend(error, session->config->backend->id);
+  session->close_error = error;
+  mcg_close_waiter *waiter = session->waiters;
+  session->waiters = NULL;
+  while (waiter) {
+    mcg_close_waiter *next = waiter->next;
+    if (waiter->done) waiter->done(waiter->data, error ? mcg_error_copy(error) : NULL);
+    free(waiter);
+    waiter = next;
+  }
+  session_unlink(session);
+}
+
+static int close_again_run(void *arg, mcg_error **err)
+{
+  (void)arg;
+  (void)err;
+  return 0;
+}
+
+static void close_again_complete(void *arg, mcg_error *error)
+{
+  mcg_close_waiter waiter = *(mcg_close_waiter *)arg;
+  free(arg);
+  if (waiter.done)
+    waiter.done(waiter.data, error);
+  else
+    mcg_error_free(error);
+}
+
+int mcg_session_close(mcg_session *session, mcg_done done, void *data, mcg_error **err)
+{
+  mcg_close_waiter *waiter = malloc(sizeof *waiter);
+  if (!waiter) return mcg_fail(err, MCG_NOMEM, NULL, "no memory to close a session");
+  *waiter = (mcg_close_waiter){.done = done, .data = data};
+  int rc = 0;
+  if (session->state == MCG_SESSION_CLOSED)
+    rc = mcg_op_start_teardown(session->engine, close_again_run, close_again_complete, waiter, NULL,
+                               err);
+  else if (session->state != MCG_SESSION_STOPPING)
+    rc = mcg_op_start_teardown(session->engine, close_run, close_complete, session, NULL, err);
+  if (rc < 0) {
+    free(waiter);
+    return -1;
+  }
+  if (session->state == MCG_SESSION_CLOSED) return 0;
+  session->state = MCG_SESSION_STOPPING;
+  waiter->next = session->waiters;
+  session->waiters = waiter;
+  return 0;
+}
+
+int mcg_session_stop(mcg_session *session, mcg_done done, void *data, mcg_error **err)
+{
+  return mcg_session_close(session, done, data, err);
+}
+
+typedef struct closing_all {
+  mcg_engine *engine;
+  mcg_wait wait;
+  size_t left;
+  mcg_error *error;
+} closing_all;
+
+static void one_closed(void *data, mcg_error *error)
+{
+  closing_all *all = data;
+  if (all->error)
+    mcg_error_free(error);
+  else
+    all->error = error;
+  if (--all->left == 0) mcg_wait_wake(all->engine, &all->wait);
+}
+
+int mcg_sessions_close(mcg_engine *engine, mcg_error **err)
+{
+  closing_all all = {.engine = engine};
+  mcg_wait_init(&all.wait);
+  for (mcg_session *s = engine->sessions; s; s = s->after) {
+    mcg_error *error = NULL;
+    all.left++;
+    if (mcg_session_close(s, one_closed, &all, &error) < 0) one_closed(&all, error);
+  }
+  while (all.left) {
+    auto_error mcg_error *ignored = NULL;
+    if (mcg_wait_park(engine, &all.wait, -1, &ignored) < 0) continue;
+  }
+  if (!all.error) return 0;
+  *err = all.error;
+  return -1;
+}

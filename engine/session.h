@@ -1,0 +1,60 @@
+/* session.h: one live sandbox, for the engine's own files: exec.c, files.c, keeper.c, project.c. */
+#ifndef MCG_SESSION_H
+#define MCG_SESSION_H
+
+#include "config.h"
+#include "stream.h"
+
+typedef enum mcg_phase {
+  MCG_SESSION_STARTING,
+  MCG_SESSION_RUNNING,
+  MCG_SESSION_STOPPING, /* close was asked for, or a limit ended it */
+  MCG_SESSION_CLOSED
+} mcg_phase;
+
+typedef struct mcg_close_waiter {
+  struct mcg_close_waiter *next;
+  mcg_done done;
+  void *data;
+} mcg_close_waiter;
+
+struct mcg_session {
+  mcg_engine *engine;
+  mcg_session *before, *after; /* in engine->sessions, until closed */
+  unsigned refs, inner_refs;   /* inner: the engine's list, running commands and operations */
+  char id[27];
+  mcg_config *config;
+  mcg_phase state;
+  bool placed;
+  mcg_place place;
+  mcg_stream *stream;
+  mcg_error *ended; /* why it ended without being asked: lost, wall limit; NULL otherwise */
+  json_t *enforcement, *warnings;
+  double created_at;             /* seconds since 1970 */
+  uint64_t began_ns, ended_ns;   /* uv_hrtime */
+  struct mcg_deadline *deadline; /* wall limit and time to live */
+  mcg_exec *execs;               /* doubly linked, those that run */
+  mcg_wait execs_gone;           /* close waits here */
+  mcg_close_waiter *waiters;
+  mcg_error *close_error;
+  /* usage */
+  uint64_t exec_count, exec_ns, cpu_us, place_cpu_us, maxrss_kb, place_peak;
+  uint64_t oom_kills;        /* seen so far */
+  struct mcg_keeper *keeper; /* keeper.c, or NULL */
+};
+
+/* For whatever of the engine runs in a session: it stays in memory, and nobody is said to own it. */
+void mcg_session_hold(mcg_session *session);
+void mcg_session_let_go(mcg_session *session);
+/* Refuses with what there is to say about a session that does not run. */
+int mcg_session_alive(const mcg_session *session, mcg_error **err);
+/* The default of every command, from inside; NULL: init's own. */
+const char *mcg_session_directory(const mcg_session *session);
+/* The backend's figures: memory_bytes, memory_peak_bytes, pids, cpu_s, oom_kills. */
+int mcg_session_figures(mcg_session *session, json_t *out, mcg_error **err) MCG_PARKS;
+/* Ends a session for a reason that its owner did not ask for; takes the error. From the loop. */
+void mcg_session_end(mcg_session *session, mcg_error *reason);
+/* exec.c: what runs completes with this error (copied), soon, from the loop. */
+void mcg_execs_abort(mcg_session *session, const mcg_error *error);
+
+#endif

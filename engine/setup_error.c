@@ -1,0 +1,97 @@
+/* setup_error.c: what a failed step of making a sandbox means to a user, and what mends it. One table
+ * for what the spawner says and what a sandbox's init says. */
+#include "spawner.h"
+#include "engine.h"
+#include <errno.h>
+#include <string.h>
+
+#define ANY (-1)
+
+#define USERNS_FIX                                                                                 \
+  "allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1 "                           \
+  "user.max_user_namespaces=10000; on "                                                            \
+  "Ubuntu 24.04 install the AppArmor profile mooncage-init that comes with mooncage (or sysctl "   \
+  "-w "                                                                                            \
+  "kernel.apparmor_restrict_unprivileged_userns=0); in a container run it with user namespaces "   \
+  "allowed; or run as root"
+
+typedef struct setup_row {
+  const char *step;
+  int number; /* errno, or ANY */
+  mcg_code code;
+  const char *what, *fix;
+} setup_row;
+
+static const setup_row rows[] = {
+    {"userns", EPERM, MCG_UNENFORCEABLE, "user namespaces are forbidden here", USERNS_FIX},
+    {"userns", EACCES, MCG_UNENFORCEABLE, "user namespaces are forbidden here", USERNS_FIX},
+    {"userns", EINVAL, MCG_UNENFORCEABLE, "this kernel lacks a namespace",
+     "use a kernel with all seven kinds of namespaces"},
+    {"userns", ENOSYS, MCG_UNENFORCEABLE, "this kernel lacks a namespace",
+     "use Linux 5.13 or newer"},
+    {"userns", ENOSPC, MCG_QUOTA, "no namespaces left",
+     "close sessions, or raise sysctl user.max_user_namespaces and user.max_*_namespaces"},
+    {"userns", EUSERS, MCG_QUOTA, "no namespaces left",
+     "close sessions, or raise sysctl user.max_user_namespaces"},
+    {"userns", EAGAIN, MCG_QUOTA, "no room for another sandbox", "close sessions"},
+    {"clone", ANY, MCG_QUOTA, "no process or memory for another sandbox",
+     "close sessions, or raise the host's limit on processes (ulimit -u)"},
+    {"maps", EPERM, MCG_UNENFORCEABLE, "uids cannot be mapped", USERNS_FIX},
+    {"maps", EACCES, MCG_UNENFORCEABLE, "uids cannot be mapped", USERNS_FIX},
+    {"rootfs", ENOENT, MCG_NOT_FOUND, "the rootfs is not there", "name a directory that exists"},
+    {"rootfs", ENOTDIR, MCG_INVALID, "the rootfs is no directory", "name a directory"},
+    {"rootfs", EACCES, MCG_UNAUTHORIZED, "the rootfs cannot be entered",
+     "give this user access to it"},
+    {"rootfs", ANY, MCG_INVALID, "the rootfs cannot be used",
+     "name a directory with a /usr, /bin and /lib"},
+    {"workdir", ANY, MCG_INVALID, "the working directory cannot be",
+     "name an absolute directory that is not one of the system's"},
+    {"bind", ENOENT, MCG_NOT_FOUND, "what is to be bound is not there", "name a path that exists"},
+    {"bind", EACCES, MCG_UNAUTHORIZED, "what is to be bound cannot be reached",
+     "give this user access to it"},
+    {"bind", ANY, MCG_INVALID, "it cannot be bound",
+     "bind a file, directory or socket to an absolute path below /"},
+    {"project", ENOENT, MCG_NOT_FOUND, "the project is not there", "name a directory that exists"},
+    {"project", ANY, MCG_UNSUPPORTED, "the project cannot be shown copy-on-write",
+     "copy it in with upload (--copy-in) instead"},
+    {"directory", ENOENT, MCG_NOT_FOUND, "the working directory is not there",
+     "name a directory that exists"},
+    {"directory", ANY, MCG_INVALID, "the working directory cannot be used",
+     "name a directory that this user may enter"},
+    {"cgroup", EBUSY, MCG_CONFLICT, "its cgroup is taken", NULL},
+    {"cgroup", ANY, MCG_UNENFORCEABLE, "the limits cannot be put in force",
+     "run `mooncage doctor`, or set enforcement = \"best_effort\""},
+    {"disk", ENOSPC, MCG_QUOTA, "no memory for the sandbox's disk", "lower limits.disk_mb"},
+    {"disk", ANY, MCG_UNENFORCEABLE, "the sandbox's disk cannot be made",
+     "lower limits.disk_mb below limits.memory_mb"},
+    {"seccomp", ANY, MCG_UNENFORCEABLE, "system calls cannot be filtered",
+     "use a kernel with CONFIG_SECCOMP_FILTER"},
+    {"caps", ANY, MCG_UNENFORCEABLE, "privileges cannot be dropped", NULL},
+    {"landlock", ANY, MCG_UNENFORCEABLE, "Landlock cannot be put in force", NULL},
+    {"proc", ANY, MCG_UNENFORCEABLE, "/proc cannot be masked",
+     "outside of a container it can; or set profile = \"strict\""},
+    {"mounts", ANY, MCG_UNENFORCEABLE, "its file systems cannot be mounted",
+     "use Linux 5.13 or newer, or run outside of a container"},
+    {"rlimits", ANY, MCG_UNENFORCEABLE, "the limits cannot be put in force",
+     "raise the hard limits of this process (ulimit -Ha)"},
+    {"version", ANY, MCG_PROTOCOL, "mooncage-init is of another version",
+     "install the library and mooncage-init together"},
+    {NULL, EMFILE, MCG_QUOTA, "the spawner has no descriptors left",
+     "close sessions, or raise the limit on open files (ulimit -n)"},
+    {NULL, ENFILE, MCG_QUOTA, "the host has no descriptors left", "close sessions"},
+    {NULL, ENOMEM, MCG_NOMEM, "no memory for another sandbox", "close sessions"},
+};
+
+int mcg_spawner_setup_error(mcg_error **err, const char *step, int number, const char *text)
+{
+  const char *reason = *text ? text : strerror(number);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const setup_row *row = &rows[i];
+    if ((row->step && strcmp(row->step, step) != 0) ||
+        (row->number != ANY && row->number != number))
+      continue;
+    return mcg_fail(err, row->code, row->fix, "%s: %s%s%s", row->what, reason,
+                    number && *text ? ": " : "", number && *text ? strerror(number) : "");
+  }
+  return mcg_fail_errno(err, number, NULL, "make the sandbox: %s: %s", step, reason);
+}
