@@ -139,7 +139,8 @@ local function check_option(id, key, value, known, names)
   end
   if type(value) == "userdata" and wanted == "string" then return end -- a secret
   if type(value) ~= wanted then
-    error(("mooncage: %s: option '%s' must be a %s, not a %s"):format(id, key, wanted, type(value)), 4)
+    error(("mooncage: %s: option '%s' must be a %s, not a %s"):format(id, key, wanted,
+      type(value)), 4)
   end
 end
 
