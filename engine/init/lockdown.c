@@ -34,7 +34,9 @@ int mcg_jail_rlimits(mcg_jail *jail)
 {
   const mcg_spawn_spec *spec = jail->spec;
   rlim_t mib = 1u << 20;
-  if (limit(jail, RLIMIT_CORE, 0, 0, "CORE") < 0 ||
+  /* One byte and not none: no file comes of either, but with 0 the kernel still starts the handler
+   * of a piped core_pattern, as root of the host and fed by the payload; with 1 it does not. */
+  if (limit(jail, RLIMIT_CORE, 1, 1, "CORE") < 0 ||
       limit(jail, RLIMIT_MEMLOCK, 64 << 10, 64 << 10, "MEMLOCK") < 0 ||
       limit(jail, RLIMIT_MSGQUEUE, 0, 0, "MSGQUEUE") < 0 ||
       limit(jail, RLIMIT_NICE, 0, 0, "NICE") < 0 || limit(jail, RLIMIT_RTPRIO, 0, 0, "RTPRIO") < 0 ||
