@@ -52,6 +52,7 @@ typedef struct mcg_jail {
   const char *workdir;
   uint32_t uid, gid;
   int root;          /* the new root while it is built, O_PATH */
+  int rootfs, mounts[MCG_JAIL_MOUNTS_MAX]; /* detached: the spawner's, else taken by the child */
   bool foreign;      /* the root is somebody's rootfs */
   const char *fresh; /* "r" or "x" */
   const char *mechanisms[MCG_JAIL_MECHANISMS + 1];

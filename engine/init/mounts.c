@@ -111,10 +111,32 @@ static int mount_stage(mcg_jail *jail)
   return -1;
 }
 
+/* What comes from the host by its name, while the names are still those of the host: the stage may lie
+ * over them. */
+static int take(mcg_jail *jail, const char *step, const char *source, int given, int *out)
+{
+  *out = given >= 0 ? given
+                    : mcg_sys_open_tree(AT_FDCWD, source, MCG_OPEN_TREE_CLONE | MCG_AT_RECURSIVE);
+  return *out < 0 ? mcg_jail_fail(jail, step, errno, "%s", source) : 0;
+}
+
+static int take_sources(mcg_jail *jail)
+{
+  const mcg_spawn_spec *spec = jail->spec;
+  if (spec->rootfs &&
+      take(jail, "rootfs", spec->rootfs, jail->order->rootfs, &jail->rootfs) < 0)
+    return -1;
+  for (size_t i = 0; i < spec->mount_count; i++)
+    if (take(jail, "bind", spec->mounts[i].source, jail->order->mounts[i], &jail->mounts[i]) < 0)
+      return -1;
+  return 0;
+}
+
 static int make_stage(mcg_jail *jail)
 {
   if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
     return mcg_jail_fail(jail, "mounts", errno, "make the mounts private");
+  if (take_sources(jail) < 0) return -1;
   if (mount_stage(jail) < 0) return mcg_jail_fail(jail, "disk", errno, "mount the sandbox's tmpfs");
   if (mkdir("r", 0755) < 0 || mkdir("d", 0755) < 0 || (jail->foreign && mkdir("x", 0755) < 0))
     return mcg_jail_fail(jail, "disk", errno, "make directories on the sandbox's tmpfs");
@@ -177,12 +199,8 @@ static int host_root(mcg_jail *jail)
 
 /* ---- binds that the user asked for ---------------------------------------------------------- */
 
-static int bind_one(mcg_jail *jail, const mcg_spawn_mount *wanted, int given)
+static int bind_one(mcg_jail *jail, const mcg_spawn_mount *wanted, int from)
 {
-  int from = given >= 0 ? given
-                        : mcg_sys_open_tree(AT_FDCWD, wanted->source,
-                                            MCG_OPEN_TREE_CLONE | MCG_AT_RECURSIVE);
-  if (from < 0) return mcg_jail_fail(jail, "bind", errno, "%s", wanted->source);
   mcg_mount_attr attr = {.set = MCG_ATTR_NOSUID | MCG_ATTR_NODEV};
   if (!wanted->writable) attr.set |= MCG_ATTR_RDONLY;
   struct stat st;
@@ -197,14 +215,37 @@ static int bind_one(mcg_jail *jail, const mcg_spawn_mount *wanted, int given)
   int rc = mcg_sys_move_mount(from, target);
   if (rc < 0) mcg_jail_fail(jail, "bind", errno, "%s on %s", wanted->source, wanted->target);
   close(target);
-  if (given < 0) close(from);
   return rc;
+}
+
+/* The root will be read-only: a place on it must be there before. Places on the writable directories
+ * are made when those are mounted. */
+static int bind_places(mcg_jail *jail)
+{
+  mcg_jail_writable dirs[MCG_JAIL_WRITABLES];
+  mcg_jail_writables(jail, dirs);
+  for (size_t i = 0; i < jail->spec->mount_count; i++) {
+    const char *target = jail->spec->mounts[i].target;
+    bool later = false;
+    for (size_t k = 0; k < MCG_JAIL_WRITABLES; k++) {
+      size_t len = strlen(dirs[k].inside);
+      later = later || (strncmp(target, dirs[k].inside, len) == 0 && target[len] == '/');
+    }
+    struct stat st;
+    if (later) continue;
+    if (fstat(jail->mounts[i], &st) < 0)
+      return mcg_jail_fail(jail, "bind", errno, "%s", jail->spec->mounts[i].source);
+    int fd = mcg_jail_target(jail, "bind", target, S_ISDIR(st.st_mode));
+    if (fd < 0) return -1;
+    close(fd);
+  }
+  return 0;
 }
 
 static int binds(mcg_jail *jail)
 {
   for (size_t i = 0; i < jail->spec->mount_count; i++)
-    if (bind_one(jail, &jail->spec->mounts[i], jail->order->mounts[i]) < 0) return -1;
+    if (bind_one(jail, &jail->spec->mounts[i], jail->mounts[i]) < 0) return -1;
   return 0;
 }
 
@@ -275,6 +316,7 @@ static int workdir_place(mcg_jail *jail)
 static int from_host(mcg_jail *jail)
 {
   if (host_root(jail) < 0 || mcg_jail_etc(jail) < 0 || workdir_place(jail) < 0) return -1;
+  if (bind_places(jail) < 0) return -1;
   if (mcg_jail_dev_places(jail) < 0 || read_only(jail) < 0) return -1;
   return mcg_jail_dev(jail) < 0 ? -1 : mcg_jail_proc(jail);
 }

@@ -95,14 +95,9 @@ static int add_user(mcg_jail *jail, int rootfs, const char *base)
 static int lower(mcg_jail *jail)
 {
   if (mkdir("l", 0755) < 0) return mcg_jail_fail(jail, "rootfs", errno, "make the stage");
-  int rc;
-  if (jail->order->rootfs >= 0) {
-    int place = open("l", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    rc = place < 0 ? -1 : mcg_sys_move_mount(jail->order->rootfs, place);
-    if (place >= 0) close(place);
-  } else {
-    rc = mount(jail->spec->rootfs, "l", NULL, MS_BIND | MS_REC, NULL);
-  }
+  int place = open("l", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  int rc = place < 0 ? -1 : mcg_sys_move_mount(jail->rootfs, place);
+  if (place >= 0) close(place);
   if (rc < 0) return mcg_jail_fail(jail, "rootfs", errno, "%s", jail->spec->rootfs);
   int fd = open("l", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return mcg_jail_fail(jail, "rootfs", errno, "%s", jail->spec->rootfs);
