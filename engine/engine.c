@@ -211,19 +211,14 @@ static void wait_for_fiber(mcg_engine *engine)
   if (mcg_wait_park(engine, &engine->fiber_ended, -1, &ignored) < 0) mcg_error_free(ignored);
 }
 
-/* Not present in a test that links the core alone. */
-#pragma weak mcg_sessions_close
-#pragma weak mcg_spawner_stop
-#pragma weak mcg_streams_end
-
 static void close_main(void *arg)
 {
   closing *self = arg;
   mcg_engine *engine = self->engine;
   while (engine->ops) wait_for_fiber(engine);
   mcg_error *error = NULL;
-  if (mcg_sessions_close && mcg_sessions_close(engine, &error) < 0) keep_first(&self->error, error);
-  if (mcg_spawner_stop && engine->spawner) mcg_spawner_stop(engine);
+  if (mcg_sessions_close(engine, &error) < 0) keep_first(&self->error, error);
+  mcg_spawner_stop(engine);
   mcg_fibers_cancel_all(engine);
   while (mcg_fibers_live(engine) > 1) wait_for_fiber(engine);
 }
@@ -245,7 +240,7 @@ static void close_ended(void *arg)
 {
   closing *self = arg;
   self->engine->closer = self;
-  if (mcg_streams_end && self->engine->streams) mcg_streams_end(self->engine);
+  mcg_streams_end(self->engine);
   mcg_fibers_close(self->engine, close_completed);
 }
 

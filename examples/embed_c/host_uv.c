@@ -104,8 +104,7 @@ static void does_its_own_work(uv_timer_t *timer)
 int main(int argc, char **argv)
 {
   host self = {.command = argc > 1 ? argv[1] : "echo hello from $(hostname); sleep 0.1"};
-  const char *config =
-      argc > 2 ? argv[2] : "{\"backend\":{\"id\":\"jail\"},\"limits\":{\"memory_mb\":256}}";
+  const char *config = argc > 2 ? argv[2] : "{\"backend\":{\"id\":\"jail\"}}";
   mcg_error *error = NULL;
 
   uv_loop_init(&self.loop);
