@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #define BINDS_MAX 64
+#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 static const char *const keys[] = {"backend", "candidates",  "requirements", "limits",
                                    "network", "enforcement", "environment",  "working_directory",
@@ -182,6 +183,37 @@ static int read_candidates(mcg_engine *engine, mcg_config *config, mcg_error **e
 
 /* ---- where commands run, and as whom ------------------------------------------------------ */
 
+static int inherit(mcg_config *config, mcg_error **err)
+{
+  const json_t *names = json_object_get(config->plan.options, "inherit_env");
+  for (size_t i = 0; i < json_array_size(names); i++) {
+    const char *name = json_string_value(json_array_get(names, i));
+    const char *value = name ? getenv(name) : NULL;
+    if (!name || !mcg_environment_name_ok(name, strlen(name)))
+      return mcg_fail(err, MCG_INVALID, NULL, "inherit_env[%zu] is no name of a variable", i + 1);
+    auto_free char *text = value ? mcg_format("%s=%s", name, value) : NULL;
+    if (text && mcg_environment_set(&config->environment, text, strlen(text), err) < 0) return -1;
+  }
+  return 0;
+}
+
+/* Directories of the option `path` come first in PATH. */
+static int extend_path(mcg_config *config, mcg_error **err)
+{
+  const json_t *list = json_object_get(config->plan.options, "path");
+  if (!json_array_size(list)) return 0;
+  auto_free char *path = strdup("PATH=");
+  for (size_t i = 0; path && i < json_array_size(list); i++) {
+    const char *directory = json_string_value(json_array_get(list, i));
+    char *longer = mcg_format("%s%s:", path, directory ? directory : "");
+    free(path);
+    path = longer;
+  }
+  auto_free char *whole = path ? mcg_format("%s%s", path, DEFAULT_PATH) : NULL;
+  if (!whole) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the configuration");
+  return mcg_environment_set(&config->environment, whole, strlen(whole), err);
+}
+
 /* The candidate's own word goes over the config's. */
 static int read_defaults(mcg_config *config, mcg_error **err)
 {
@@ -196,6 +228,7 @@ static int read_defaults(mcg_config *config, mcg_error **err)
       optional_string(config->root, "user", NULL, &config->user, err) < 0 ||
       optional_string(options, "user", &candidate, &config->user, err) < 0)
     return -1;
+  if (inherit(config, err) < 0 || extend_path(config, err) < 0) return -1;
   if (mcg_environment_read(json_object_get(config->root, "environment"), &outer,
                            &config->environment, err) < 0)
     return -1;

@@ -54,6 +54,8 @@ const char *mcg_session_directory(const mcg_session *session);
 int mcg_session_figures(mcg_session *session, json_t *out, mcg_error **err) MCG_PARKS;
 /* Ends a session for a reason that its owner did not ask for; takes the error. From the loop. */
 void mcg_session_end(mcg_session *session, mcg_error *reason);
+/* files.c: a path of the sandbox that may be asked for; `invalid` where it climbs out. */
+int mcg_file_path_check(const char *path, mcg_error **err);
 /* exec.c: what runs completes with this error (copied), soon, from the loop. */
 void mcg_execs_abort(mcg_session *session, const mcg_error *error);
 

@@ -430,7 +430,7 @@ static void read_enforced(mcg_session *session, const request *r)
   mcg_reader reader = mcg_reader_of(r->body, r->len);
   mcg_field field;
   while (mcg_reader_next(&reader, &field)) {
-    if (field.tag != MCG_ST_ENFORCED) continue;
+    if (!session || field.tag != MCG_ST_ENFORCED) continue;
     auto_free char *text = mcg_field_str(&field);
     char *value = text ? strchr(text, '=') : NULL;
     if (!value) continue;

@@ -22,7 +22,8 @@ typedef struct mcg_jailed mcg_jailed; /* one sandbox as the spawner knows it */
 
 /* Waits for READY the first time. */
 int mcg_spawner_machine(mcg_engine *engine, mcg_machine *out, mcg_error **err) MCG_PARKS;
-/* On success *stream_fd is the caller's. ENFORCED answers go to mcg_session_enforce. Set-up failures
+/* On success *stream_fd is the caller's. ENFORCED answers go to mcg_session_enforce
+ * (`session` may be NULL: to nobody). Set-up failures
  * become errors with a fix by step (user namespaces forbidden, no such rootfs ...). */
 int mcg_spawner_create(mcg_engine *engine, mcg_session *session, const mcg_spawn_spec *spec,
                        mcg_jailed **out, int *stream_fd, mcg_error **err) MCG_PARKS;

@@ -258,7 +258,8 @@ typedef void (*mcg_files_done)(void *data, const mcg_file_info *files, size_t co
                                mcg_error *error);
 
 /* Paths are relative to the working directory, or absolute; one that leaves the workspace by "..":
- * `invalid`. A missing file: `not_found`. What is no regular file cannot be read: `invalid`. */
+ * `invalid`. A missing file: `not_found`. What is no regular file cannot be read: `invalid`. A file
+ * of more than max_bytes (0: 1 GiB): `quota`. A mode of 0 is 0644, of a directory 0755. */
 MCG_API int mcg_file_read(mcg_session *session, const char *path, uint64_t max_bytes,
                           mcg_bytes_done done, void *data, mcg_error **err);
 MCG_API int mcg_file_write(mcg_session *session, const char *path, const void *bytes, size_t len,
@@ -275,7 +276,8 @@ MCG_API int mcg_file_remove(mcg_session *session, const char *path, mcg_done don
                             mcg_error **err);
 MCG_API int mcg_file_move(mcg_session *session, const char *from, const char *to, mcg_done done,
                           void *data, mcg_error **err);
-/* Host files and directories. Host links are not followed; a link in the tree is refused. */
+/* Host files and directories. Host links are not followed; a link in the tree is refused. A target
+ * that ends in '/' is the directory to put it in, under its own name. */
 MCG_API int mcg_file_upload(mcg_session *session, const char *host_from, const char *to,
                             mcg_done done, void *data, mcg_op **op, mcg_error **err);
 MCG_API int mcg_file_download(mcg_session *session, const char *from, const char *host_to,
