@@ -62,6 +62,7 @@ struct mcg_task {
   bool canceled;          /* each wait ends with `canceled` from now on */
   bool shielded;          /* but this one does not */
   bool begun;             /* has run */
+  bool told;              /* the next resume says `canceled` */
   bool observed;          /* somebody asked how it ended */
   void (*cancel)(mcg_task *task, void *what); /* ends the wait it is in */
   void *what;

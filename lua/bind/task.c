@@ -117,7 +117,11 @@ static int push_canceled(lua_State *L, void *ctx)
 int mcg_lua_canceled(lua_State *L, mcg_task *task)
 {
   /* By way of the ready queue: a canceled task that keeps trying must not starve the loop. */
-  mcg_lua_complete_canceled(task);
+  if (task->outside)
+    mcg_lua_complete_canceled(task);
+  else
+    make_ready(task);
+  task->told = !task->outside; /* its stack is in use until it has yielded */
   return mcg_lua_wait(L, task);
 }
 
@@ -372,26 +376,29 @@ static void task_finish(mcg_task *task, bool threw)
   if (lua_cpcall(L, finish_protected, task) != 0) lua_pop(L, 1);
 }
 
-/* What a task returns that was canceled before it ever ran. */
-static int cancel_unbegun(lua_State *L)
+/* Puts nil and `canceled` on a task's stack: what its wait gives, or, when it was canceled before it
+ * ever ran, what it returns. */
+static int tell_canceled(lua_State *L)
 {
   mcg_task *task = lua_touserdata(L, 1);
-  int n = push_canceled(L, NULL);
-  lua_xmove(L, task->L, n);
+  task->nargs = push_canceled(L, NULL);
+  lua_xmove(L, task->L, task->nargs);
   return 0;
 }
 
 static void task_run(mcg_task *task)
 {
   mcg_lua *host = task->host;
-  int nargs = task->nargs;
-  task->nargs = 0;
-  if (task->canceled && !task->begun) {
-    lua_settop(task->L, 0);
-    if (lua_cpcall(host->L, cancel_unbegun, task) != 0) lua_pop(host->L, 1);
+  bool unbegun = task->canceled && !task->begun;
+  if (unbegun) lua_settop(task->L, 0);
+  if ((unbegun || task->told) && lua_cpcall(host->L, tell_canceled, task) != 0) lua_pop(host->L, 1);
+  task->told = false;
+  if (unbegun) {
     task_finish(task, false);
     return;
   }
+  int nargs = task->nargs;
+  task->nargs = 0;
   task->begun = true;
   task->state = MCG_TASK_RUNNING;
   host->current = task;
