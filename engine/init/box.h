@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "cgroup.h"
+#include "seat.h"
 #include "spawn.h"
 
 typedef struct mcg_box {
@@ -20,11 +21,14 @@ typedef struct mcg_box {
   bool dead;       /* its init was waited for */
   bool gone;       /* the engine knows; only its group or directory is left to remove */
   int code, signo;
+  uint64_t cpu_us; /* once dead */
   mcg_cgroup cgroup;
   char *directory; /* PLAIN: a temporary directory to remove */
 } mcg_box;
 
 #define MCG_SLOTS 16384 /* host uids of one engine */
+#define MCG_SEATS 2
+#define MCG_LEAVING 64
 
 typedef struct mcg_spawner_state {
   int engine;       /* the socket */
@@ -39,7 +43,10 @@ typedef struct mcg_spawner_state {
   unsigned next_slot;
   uint64_t serial;  /* of names */
   mcg_cgroups cgroups;
+  mcg_seat seats[MCG_SEATS]; /* cgroup v1 only */
   mcg_box *boxes;
+  pid_t leaving[MCG_LEAVING]; /* seats that did their work and were not waited for yet */
+  unsigned leaving_count;
   unsigned leftovers; /* boxes that are gone but not removed */
   bool over;          /* the engine is gone */
   uint8_t used[MCG_SLOTS];
@@ -65,6 +72,8 @@ void mcg_plain_sweep(mcg_spawner_state *state);
 
 /* janitor.c: the start time of a process in ticks, 0: there is no such process. */
 uint64_t mcg_start_time(pid_t pid);
+/* Microseconds it and its waited-for children have used. */
+uint64_t mcg_cpu_time(pid_t pid);
 /* Kills all that is left, waits, removes. For the end of the engine. */
 void mcg_janitor(mcg_spawner_state *state);
 /* Removes a directory and what is in it, following no link and leaving no file system. */

@@ -1,7 +1,12 @@
 /* cgroup.h: limits of a sandbox by control groups, version 1 and 2, one interface.
  *
- * A sandbox's group is named mcg-<engine pid>-<engine start time>-<serial> so that whoever finds it
- * later can judge whether its owner lives. */
+ * A sandbox's group is named mcg-<engine pid>-<engine start time>-<serial>, so that whoever finds it
+ * later can judge whether its owner lives. On version 1 there is one directory of that name in each
+ * hierarchy; a group has no descriptor, only its name, so that many cost nothing.
+ *
+ * Attaching a process to a group waits for an RCU grace period (10 ms and more where attaches are
+ * rare). On version 2 a sandbox is born in its group instead (CLONE_INTO_CGROUP); on version 1 it is
+ * cloned from a seat (seat.h) that attached itself beforehand. */
 #ifndef MCG_INIT_CGROUP_H
 #define MCG_INIT_CGROUP_H
 
@@ -16,29 +21,56 @@ enum { MCG_C_MEMORY, MCG_C_CPU, MCG_C_PIDS, MCG_CONTROLLERS };
 
 typedef struct mcg_cgroups {
   enum mcg_cgroup_mode mode;
-  unsigned can;
-  int base[MCG_CONTROLLERS]; /* v1: one directory a controller; v2: base[0]. -1: none */
+  unsigned can;              /* MCG_CAN_* */
+  int base[MCG_CONTROLLERS]; /* v1: a directory for each controller or -1; v2: base[0] */
+  const char *why;           /* there is none, or not all: the reason */
   char owner[48];            /* "mcg-PID-START" */
 } mcg_cgroups;
 
 typedef struct mcg_cgroup {
-  bool made;
-  char name[80];
-  int dir[MCG_CONTROLLERS]; /* v2: dir[0] */
+  char name[80]; /* empty: no group */
 } mcg_cgroup;
 
 void mcg_cgroups_open(mcg_cgroups *groups, pid_t engine, uint64_t start);
-/* 0, or -1 with errno. */
-int mcg_cgroup_make(const mcg_cgroups *groups, uint64_t serial, mcg_cgroup *out);
-/* Writes the limits of the spec; a limit that cannot be written is an error (-1, `what` names it).
- * Puts ENFORCED texts, for every limit that was asked for. */
+void mcg_cgroup_name(const mcg_cgroups *groups, uint64_t serial, mcg_cgroup *out);
+/* The directories. 0, or -1 with errno; what was made is mcg_cgroup_remove's. */
+int mcg_cgroup_make(const mcg_cgroups *groups, const mcg_cgroup *group);
+int mcg_cgroup_enter(const mcg_cgroups *groups, const mcg_cgroup *group); /* the caller; slow */
+int mcg_cgroup_open(const mcg_cgroups *groups, const mcg_cgroup *group);  /* v2: for clone3 */
+
+/* Writes the limits of the spec, and an ENFORCED text for each that it asks for: how it is enforced,
+ * or "none: why". -1 with errno: a limit could not be written that this machine can; `what` names it. */
 int mcg_cgroup_limit(const mcg_cgroups *groups, const mcg_cgroup *group, const mcg_spawn_spec *spec,
                      mcg_wire *enforced, const char **what);
-void mcg_cgroup_counters(const mcg_cgroups *groups, const mcg_cgroup *group, mcg_wire *out);
-int mcg_cgroup_attach(const mcg_cgroups *groups, const mcg_cgroup *group, pid_t pid);
-/* SIGKILL to all in it. */
-void mcg_cgroup_kill(const mcg_cgroups *groups, const mcg_cgroup *group);
-/* 0: it is gone. -1: somebody is still in it. */
-int mcg_cgroup_remove(const mcg_cgroups *groups, mcg_cgroup *group);
+
+typedef struct mcg_cgroup_use {
+  uint64_t memory, memory_peak, cpu_us, pids, oom_kills, pids_hits;
+} mcg_cgroup_use;
+void mcg_cgroup_read(const mcg_cgroups *groups, const mcg_cgroup *group, mcg_cgroup_use *out);
+
+void mcg_cgroup_kill(const mcg_cgroups *groups, const mcg_cgroup *group); /* SIGKILL to all in it */
+int mcg_cgroup_remove(const mcg_cgroups *groups, mcg_cgroup *group); /* -1: somebody is still in it */
+
+/* ---- shared by the two versions ------------------------------------------------------------- */
+
+#define MCG_PIDS_RESERVE 2 /* init, and a stub */
+#define MCG_CPU_PERIOD_US 100000
+
+bool mcg_cgroup_put(int base, const char *group, const char *file, const char *text);
+bool mcg_cgroup_put_number(int base, const char *group, const char *file, uint64_t value);
+/* Of a file "key value\n"…; `key` NULL: the file is one number. 0 where there is none. */
+uint64_t mcg_cgroup_get(int base, const char *group, const char *file, const char *key);
+/* The path of `controller` ("" for version 2) in /proc/self/cgroup. */
+bool mcg_cgroup_own_path(const char *controller, char *out, size_t size);
+void mcg_cgroup_kill_listed(int base, const char *group); /* all in cgroup.procs */
+
+void mcg_cgroups_open_v1(mcg_cgroups *groups);
+void mcg_cgroups_open_v2(mcg_cgroups *groups);
+int mcg_cgroup_limit_v1(const mcg_cgroups *groups, const char *group, const mcg_spawn_spec *spec,
+                        const char **what);
+int mcg_cgroup_limit_v2(const mcg_cgroups *groups, const char *group, const mcg_spawn_spec *spec,
+                        const char **what);
+void mcg_cgroup_read_v1(const mcg_cgroups *groups, const char *group, mcg_cgroup_use *out);
+void mcg_cgroup_read_v2(const mcg_cgroups *groups, const char *group, mcg_cgroup_use *out);
 
 #endif

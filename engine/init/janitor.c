@@ -14,20 +14,35 @@
 
 #define PATIENCE_MS 1500 /* for a group whose last process is leaving */
 
-uint64_t mcg_start_time(pid_t pid)
+/* Field `wanted` and those after it of /proc/PID/stat. The name in field 2 may hold anything, so count
+ * from its last parenthesis. */
+static bool stat_fields(pid_t pid, int wanted, unsigned long long *out, size_t count)
 {
   char path[32], text[1024];
   snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
   int fd = pid > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-  if (fd < 0) return 0;
+  if (fd < 0) return false;
   ssize_t len = read(fd, text, sizeof text - 1);
   close(fd);
-  if (len <= 0) return 0;
+  if (len <= 0) return false;
   text[len] = 0;
-  /* Field 22; the name in field 2 may hold anything, so count from its last parenthesis. */
   char *at = strrchr(text, ')');
-  for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
-  return at ? strtoull(at + 1, NULL, 10) : 0;
+  for (int field = 2; at && field < wanted; field++) at = strchr(at + 1, ' ');
+  for (size_t i = 0; at && i < count; i++) out[i] = strtoull(at, &at, 10);
+  return at != NULL;
+}
+
+uint64_t mcg_start_time(pid_t pid)
+{
+  unsigned long long start;
+  return stat_fields(pid, 22, &start, 1) ? start : 0;
+}
+
+uint64_t mcg_cpu_time(pid_t pid)
+{
+  unsigned long long ticks[4]; /* utime stime cutime cstime */
+  if (!stat_fields(pid, 14, ticks, 4)) return 0;
+  return (ticks[0] + ticks[1] + ticks[2] + ticks[3]) * (1000000u / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
 /* ---- removing a tree -------------------------------------------------------------------------- */
@@ -84,11 +99,11 @@ int mcg_remove_tree(int parent, const char *name)
 
 /* ---- the end of the engine -------------------------------------------------------------------- */
 
-static void remove_group(mcg_spawner_state *state, mcg_box *box)
+static void remove_group(mcg_spawner_state *state, mcg_cgroup *group)
 {
-  for (int waited = 0; mcg_cgroup_remove(&state->cgroups, &box->cgroup) < 0; waited += 10) {
+  for (int waited = 0; mcg_cgroup_remove(&state->cgroups, group) < 0; waited += 10) {
     if (waited >= PATIENCE_MS) return; /* reap finds it by its name */
-    mcg_cgroup_kill(&state->cgroups, &box->cgroup);
+    mcg_cgroup_kill(&state->cgroups, group);
     poll(NULL, 0, 10);
   }
 }
@@ -99,9 +114,11 @@ void mcg_janitor(mcg_spawner_state *state)
     if (!box->dead) mcg_sys_pidfd_kill(box->pidfd, SIGKILL);
   for (mcg_box *box = state->boxes; box; box = box->next)
     if (!box->dead && box->pidfd >= 0) mcg_box_wait(state, box);
+  for (size_t i = 0; i < MCG_SEATS; i++) mcg_seat_end(&state->seats[i]);
   mcg_plain_sweep(state);
   for (mcg_box *box = state->boxes; box; box = box->next) {
     if (box->directory) mcg_remove_tree(AT_FDCWD, box->directory);
-    remove_group(state, box);
+    remove_group(state, &box->cgroup);
   }
+  for (size_t i = 0; i < MCG_SEATS; i++) remove_group(state, &state->seats[i].cgroup);
 }

@@ -66,7 +66,7 @@ int mcg_plain_start(mcg_spawner_state *state, mcg_box *box, const mcg_spawn_spec
   if (!S_ISDIR(st.st_mode))
     return mcg_failure_set(failure, "directory", ENOTDIR, "%s", directory);
   int fd = -1;
-  mcg_clone_args args = {.flags = CLONE_PIDFD, .pidfd = (uintptr_t)&fd, .exit_signal = SIGCHLD};
+  mcg_clone_args args = {.flags = CLONE_PIDFD, .pidfd = (uintptr_t)&fd};
   box->pid = mcg_sys_clone3(&args);
   if (box->pid == 0) child(spec, control, directory);
   if (box->pid < 0) return mcg_failure_set(failure, "clone", errno, "no process for another sandbox");
@@ -80,6 +80,8 @@ static bool known(const mcg_spawner_state *state, pid_t pid)
 {
   for (const mcg_box *box = state->boxes; box; box = box->next)
     if (box->pid == pid && !box->dead) return true;
+  for (size_t i = 0; i < MCG_SEATS; i++)
+    if (state->seats[i].socket >= 0 && state->seats[i].pid == pid) return true;
   return false;
 }
 

@@ -90,9 +90,17 @@ static void say_ready(mcg_spawner_state *state)
 
 static void say_counters(mcg_spawner_state *state, uint32_t op, const mcg_box *box)
 {
+  mcg_cgroup_use use;
+  mcg_cgroup_read(&state->cgroups, &box->cgroup, &use);
+  if (!use.cpu_us) use.cpu_us = box->dead ? box->cpu_us : mcg_cpu_time(box->pid);
   mcg_wire body;
   mcg_wire_init(&body);
-  mcg_cgroup_counters(&state->cgroups, &box->cgroup, &body);
+  mcg_wire_put_u64(&body, MCG_ST_MEMORY_NOW, use.memory);
+  mcg_wire_put_u64(&body, MCG_ST_MEMORY_PEAK, use.memory_peak);
+  mcg_wire_put_u64(&body, MCG_ST_CPU_US, use.cpu_us);
+  mcg_wire_put_u64(&body, MCG_ST_PIDS_NOW, use.pids);
+  mcg_wire_put_u64(&body, MCG_ST_OOM_KILLS, use.oom_kills);
+  mcg_wire_put_u64(&body, MCG_ST_PIDS_HITS, use.pids_hits);
   say(state, op, box->id, &body, NULL, 0);
   mcg_wire_fini(&body);
 }
@@ -154,7 +162,10 @@ static void retry_leftovers(mcg_spawner_state *state)
 void mcg_box_wait(mcg_spawner_state *state, mcg_box *box)
 {
   siginfo_t info = {0};
-  while (waitid(P_PIDFD, (id_t)box->pidfd, &info, WEXITED | __WALL) < 0 && errno == EINTR) {}
+  struct rusage use = {0}; /* its own and of all that it waited for: of everybody */
+  while (syscall(SYS_waitid, P_PIDFD, box->pidfd, &info, WEXITED | __WALL, &use) < 0 && errno == EINTR) {}
+  box->cpu_us = (uint64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000u +
+                (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
   if (info.si_code == CLD_EXITED)
     box->code = info.si_status;
   else
@@ -199,6 +210,21 @@ static void destroy(mcg_spawner_state *state, uint32_t id)
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
+/* One CREATE on its way. */
+typedef struct request {
+  mcg_jail_order order;
+  const uint8_t *body;
+  size_t len;
+  mcg_wire enforced;
+  mcg_failure failure;
+} request;
+
+static int watch(mcg_spawner_state *state, int fd, uint64_t what)
+{
+  struct epoll_event event = {.events = EPOLLIN, .data.u64 = what};
+  return epoll_ctl(state->epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
 static int take_slot(mcg_spawner_state *state)
 {
   for (unsigned i = 0; i < MCG_SLOTS; i++) {
@@ -220,90 +246,181 @@ static int clone_failed(int error, mcg_failure *failure)
   return mcg_failure_set(failure, "userns", error, "make the sandbox's namespaces");
 }
 
-static int jail_start(mcg_spawner_state *state, mcg_box *box, mcg_jail_order *order,
-                      mcg_failure *failure)
+static void drop_group(mcg_spawner_state *state, mcg_cgroup *group)
 {
-  if (order->spec.mount_count > MCG_JAIL_MOUNTS_MAX)
-    return mcg_failure_set(failure, "bind", E2BIG, "more than %d binds", MCG_JAIL_MOUNTS_MAX);
-  order->spawner_pidfd = state->self_pidfd;
+  mcg_cgroup_kill(&state->cgroups, group);
+  mcg_cgroup_remove(&state->cgroups, group);
+}
+
+static void bury_seats(mcg_spawner_state *state, int options)
+{
+  unsigned kept = 0;
+  for (unsigned i = 0; i < state->leaving_count; i++)
+    if (waitpid(state->leaving[i], NULL, __WALL | options) == 0)
+      state->leaving[kept++] = state->leaving[i];
+  state->leaving_count = kept;
+}
+
+/* The seat that is nearest to being ready; a new one where there is none. */
+static mcg_seat *find_seat(mcg_spawner_state *state)
+{
+  mcg_seat *best = NULL, *empty = NULL;
+  for (size_t i = 0; i < MCG_SEATS; i++) {
+    mcg_seat *seat = &state->seats[i];
+    if (seat->socket < 0)
+      empty = seat;
+    else if (!best || (seat->ready && !best->ready) || (seat->ready == best->ready && seat->pid < best->pid))
+      best = seat;
+  }
+  if (best) return best;
+  return mcg_seat_start(empty, &state->cgroups, ++state->serial, state->self_pidfd) < 0 ? NULL : empty;
+}
+
+static int limit(mcg_spawner_state *state, mcg_box *box, const mcg_spawn_spec *spec, mcg_wire *enforced,
+                 mcg_failure *failure)
+{
+  const char *what;
+  if (mcg_cgroup_limit(&state->cgroups, &box->cgroup, spec, enforced, &what) == 0) return 0;
+  return mcg_failure_set(failure, "cgroup", errno, "set the limit of %s", what);
+}
+
+/* cgroup v1: out of a seat. */
+static int clone_seated(mcg_spawner_state *state, mcg_box *box, request *r)
+{
+  mcg_seat *seat = find_seat(state);
+  if (!seat) return mcg_failure_set(&r->failure, "clone", errno, "no process for another sandbox");
+  if (mcg_seat_wait(seat) < 0) {
+    int error = errno;
+    drop_group(state, &seat->cgroup);
+    return mcg_failure_set(&r->failure, "cgroup", error, "make a control group");
+  }
+  box->cgroup = seat->cgroup;
+  if (limit(state, box, &r->order.spec, &r->enforced, &r->failure) < 0) {
+    mcg_seat_end(seat);
+    return -1;
+  }
+  pid_t left = seat->pid;
+  box->pid = mcg_seat_clone(seat, &r->order, r->body, r->len, &box->pidfd);
+  if (box->pid < 0) return clone_failed(errno, &r->failure);
+  if (state->leaving_count == MCG_LEAVING) bury_seats(state, 0);
+  state->leaving[state->leaving_count++] = left;
+  return 0;
+}
+
+/* cgroup v2: born in its group. */
+static int clone_into_group(mcg_spawner_state *state, mcg_box *box, request *r)
+{
+  mcg_cgroup_name(&state->cgroups, ++state->serial, &box->cgroup);
+  if (mcg_cgroup_make(&state->cgroups, &box->cgroup) < 0)
+    return mcg_failure_set(&r->failure, "cgroup", errno, "make a control group");
+  if (limit(state, box, &r->order.spec, &r->enforced, &r->failure) < 0) return -1;
+  r->order.cgroup = mcg_cgroup_open(&state->cgroups, &box->cgroup);
+  if (r->order.cgroup < 0) return mcg_failure_set(&r->failure, "cgroup", errno, "open a control group");
+  box->pid = mcg_jail_clone(&r->order, false, &box->pidfd);
+  return box->pid < 0 ? clone_failed(errno, &r->failure) : 0;
+}
+
+static int clone_plainly(mcg_spawner_state *state, mcg_box *box, request *r)
+{
+  if (limit(state, box, &r->order.spec, &r->enforced, &r->failure) < 0) return -1;
+  box->pid = mcg_jail_clone(&r->order, false, &box->pidfd);
+  return box->pid < 0 ? clone_failed(errno, &r->failure) : 0;
+}
+
+static int choose_ids(mcg_spawner_state *state, mcg_box *box, request *r)
+{
+  mcg_jail_order *order = &r->order;
   order->host_uid = state->uid;
   order->host_gid = state->gid;
   if (state->root) {
     box->slot = take_slot(state);
-    if (box->slot < 0) return mcg_failure_set(failure, "userns", EAGAIN, "too many sandboxes");
+    if (box->slot < 0) return mcg_failure_set(&r->failure, "userns", EAGAIN, "too many sandboxes");
     order->take_uid = true;
     order->host_uid = order->host_gid = state->first_uid + (uint32_t)box->slot;
   } else if (state->uid == 0) {
-    return mcg_failure_set(failure, "userns", EPERM,
+    return mcg_failure_set(&r->failure, "userns", EPERM,
                            "root without CAP_SETUID and CAP_SETGID cannot give a sandbox a uid");
   }
-  if (mcg_place_prepare(state, order, failure) < 0) return -1;
-  box->pid = mcg_jail_clone(order, false, &box->pidfd);
-  if (box->pid < 0) return clone_failed(errno, failure);
   return 0;
 }
 
-static int start_box(mcg_spawner_state *state, mcg_box *box, mcg_jail_order *order, mcg_failure *failure)
+static int jail_start(mcg_spawner_state *state, mcg_box *box, request *r)
 {
-  if (order->spec.kind == MCG_KIND_JAIL) return jail_start(state, box, order, failure);
-  if (order->spec.kind == MCG_KIND_PLAIN)
-    return mcg_plain_start(state, box, &order->spec, order->control, failure);
-  return mcg_failure_set(failure, "create", EINVAL, "no kind of sandbox has the number %u",
-                         order->spec.kind);
+  if (r->order.spec.mount_count > MCG_JAIL_MOUNTS_MAX)
+    return mcg_failure_set(&r->failure, "bind", E2BIG, "more than %d binds", MCG_JAIL_MOUNTS_MAX);
+  r->order.spawner_pidfd = state->self_pidfd;
+  if (choose_ids(state, box, r) < 0 || mcg_place_prepare(state, &r->order, &r->failure) < 0) return -1;
+  switch (state->cgroups.mode) {
+  case MCG_CGROUP_V1: return clone_seated(state, box, r);
+  case MCG_CGROUP_V2: return clone_into_group(state, box, r);
+  default: return clone_plainly(state, box, r);
+  }
+}
+
+static int start_box(mcg_spawner_state *state, mcg_box *box, request *r)
+{
+  if (box->kind == MCG_KIND_JAIL) return jail_start(state, box, r);
+  if (box->kind == MCG_KIND_PLAIN)
+    return mcg_plain_start(state, box, &r->order.spec, r->order.control, &r->failure);
+  return mcg_failure_set(&r->failure, "create", EINVAL, "no kind of sandbox has the number %u", box->kind);
+}
+
+/* The engine never knew of it. */
+static void forget(mcg_spawner_state *state, mcg_box *box)
+{
+  box->gone = true;
+  if (!free_box(state, box)) state->leftovers++;
 }
 
 /* On success the box is in the list and watched. */
-static int make(mcg_spawner_state *state, uint32_t id, mcg_jail_order *order, int *engine_end,
-                mcg_wire *enforced, mcg_failure *failure)
+static mcg_box *make(mcg_spawner_state *state, uint32_t id, request *r, int *engine_end)
 {
-  int pair[2], type = order->spec.carrier ? SOCK_STREAM : SOCK_SEQPACKET;
-  if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair) < 0)
-    return mcg_failure_set(failure, "create", errno, "make the control socket");
-  *engine_end = pair[0];
-  order->control = pair[1];
-  mcg_box *box = calloc(1, sizeof *box);
-  if (!box) return mcg_failure_set(failure, "create", ENOMEM, "no memory");
-  *box = (mcg_box){.next = state->boxes, .id = id, .kind = order->spec.kind, .pidfd = -1, .slot = -1};
-  state->boxes = box;
-  (void)enforced;
-  if (start_box(state, box, order, failure) < 0) {
-    if (!free_box(state, box)) {
-      box->gone = true;
-      state->leftovers++;
-    }
-    return -1;
+  int pair[2], type = r->order.spec.carrier ? SOCK_STREAM : SOCK_SEQPACKET;
+  if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair) < 0) {
+    mcg_failure_set(&r->failure, "create", errno, "make the control socket");
+    return NULL;
   }
-  struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uintptr_t)box};
-  if (epoll_ctl(state->epoll, EPOLL_CTL_ADD, box->pidfd, &event) == 0) return box->pidfd;
-  mcg_failure_set(failure, "create", errno, "watch the sandbox");
+  *engine_end = pair[0];
+  r->order.control = pair[1];
+  mcg_box *box = calloc(1, sizeof *box);
+  if (!box) {
+    mcg_failure_set(&r->failure, "create", ENOMEM, "no memory");
+    return NULL;
+  }
+  *box = (mcg_box){.next = state->boxes, .id = id, .kind = r->order.spec.kind, .pidfd = -1, .slot = -1};
+  state->boxes = box;
+  if (start_box(state, box, r) < 0) {
+    forget(state, box);
+    return NULL;
+  }
+  if (watch(state, box->pidfd, (uintptr_t)box) == 0) return box;
+  mcg_failure_set(&r->failure, "create", errno, "watch the sandbox");
   mcg_sys_pidfd_kill(box->pidfd, SIGKILL);
   mcg_box_wait(state, box);
-  box->gone = true;
-  if (!free_box(state, box)) state->leftovers++;
-  return -1;
+  forget(state, box);
+  return NULL;
 }
 
 static void create(mcg_spawner_state *state, uint32_t id, const uint8_t *body, size_t len)
 {
-  mcg_jail_order order;
-  mcg_failure failure = {0};
-  mcg_wire enforced;
-  int engine_end = -1, pidfd = -1;
-  mcg_jail_order_init(&order);
-  mcg_wire_init(&enforced);
+  request r = {.body = body, .len = len};
+  int engine_end = -1;
+  mcg_box *box = NULL;
+  mcg_jail_order_init(&r.order);
+  mcg_wire_init(&r.enforced);
   if (find(state, id))
-    mcg_failure_set(&failure, "create", EEXIST, "sandbox %u is there already", id);
-  else if (!mcg_spawn_spec_decode(body, len, &order.spec))
-    mcg_failure_set(&failure, "create", EINVAL, "the description cannot be read");
+    mcg_failure_set(&r.failure, "create", EEXIST, "sandbox %u is there already", id);
+  else if (!mcg_spawn_spec_decode(body, len, &r.order.spec))
+    mcg_failure_set(&r.failure, "create", EINVAL, "the description cannot be read");
   else
-    pidfd = make(state, id, &order, &engine_end, &enforced, &failure);
-  if (pidfd < 0)
-    say_failed(state, id, &failure);
+    box = make(state, id, &r, &engine_end);
+  if (box)
+    say(state, MCG_S_CREATED, id, &r.enforced, (int[]){engine_end, box->pidfd}, 2);
   else
-    say(state, MCG_S_CREATED, id, &enforced, (int[]){engine_end, pidfd}, 2);
+    say_failed(state, id, &r.failure);
   if (engine_end >= 0) close(engine_end);
-  mcg_jail_order_fini(&order);
-  mcg_wire_fini(&enforced);
+  mcg_jail_order_fini(&r.order);
+  mcg_wire_fini(&r.enforced);
 }
 
 /* ---- what it is told ------------------------------------------------------------------------- */
@@ -378,10 +495,27 @@ static void listen_to_engine(mcg_spawner_state *state)
   if (!(message.msg_flags & MSG_TRUNC)) hear(state, packet, (size_t)len);
 }
 
+/* One at a time, and only while nobody asks for anything. */
+static bool refill_seats(mcg_spawner_state *state)
+{
+  if (state->cgroups.mode != MCG_CGROUP_V1) return false;
+  for (size_t i = 0; i < MCG_SEATS; i++) {
+    if (state->seats[i].socket >= 0) continue;
+    return mcg_seat_start(&state->seats[i], &state->cgroups, ++state->serial, state->self_pidfd) == 0;
+  }
+  return false;
+}
+
 static void turn(mcg_spawner_state *state)
 {
   struct epoll_event events[64];
-  int count = epoll_wait(state->epoll, events, 64, state->leftovers ? RETRY_MS : -1);
+  int count = epoll_wait(state->epoll, events, 64, 0);
+  if (count == 0 && refill_seats(state)) return;
+  if (count == 0) {
+    bury_seats(state, WNOHANG);
+    bool more = state->leftovers || state->leaving_count;
+    count = epoll_wait(state->epoll, events, 64, more ? RETRY_MS : -1);
+  }
   for (int i = 0; i < count; i++) {
     uint64_t what = events[i].data.u64;
     if (what == EVENT_ENGINE)
@@ -429,12 +563,6 @@ static void learn_rights(mcg_spawner_state *state)
   if (state->root && syscall(SYS_setgroups, 0, NULL) < 0) state->root = false;
 }
 
-static int watch(mcg_spawner_state *state, int fd, uint64_t what)
-{
-  struct epoll_event event = {.events = EPOLLIN, .data.u64 = what};
-  return epoll_ctl(state->epoll, EPOLL_CTL_ADD, fd, &event);
-}
-
 static int start(mcg_spawner_state *state)
 {
   *state = (mcg_spawner_state){.engine = ENGINE_FD, .engine_pidfd = ENGINE_PIDFD};
@@ -452,6 +580,7 @@ static int start(mcg_spawner_state *state)
   state->epoll = epoll_create1(EPOLL_CLOEXEC);
   state->self_pidfd = mcg_sys_pidfd_open(getpid());
   if (state->epoll < 0 || state->self_pidfd < 0) return -1;
+  for (size_t i = 0; i < MCG_SEATS; i++) state->seats[i].socket = -1;
   learn_rights(state);
   mcg_cgroups_open(&state->cgroups, state->engine_pid, state->engine_start);
   return watch(state, ENGINE_FD, EVENT_ENGINE) < 0 ||
