@@ -128,14 +128,20 @@ static void give_back(mcg_channel *channel)
   channel->stream->shared->descriptors--;
 }
 
-static void handle_closed(uv_handle_t *handle)
+static void stdin_closed(uv_handle_t *handle)
 {
   mcg_channel_unref(handle->data);
 }
 
+static void flow_closed(uv_handle_t *handle)
+{
+  mcg_flow *flow = handle->data;
+  mcg_channel_unref(flow->channel);
+}
+
 static void flow_close(mcg_flow *flow)
 {
-  if (flow->has_poll) uv_close((uv_handle_t *)&flow->poll, handle_closed);
+  if (flow->has_poll) uv_close((uv_handle_t *)&flow->poll, flow_closed);
   flow->has_poll = flow->reading = false;
   if (flow->fd < 0) return;
   close(flow->fd);
@@ -146,7 +152,7 @@ static void flow_close(mcg_flow *flow)
 static void stdin_close(mcg_channel *channel)
 {
   channel->in_closed = true;
-  if (channel->in_has_poll) uv_close((uv_handle_t *)&channel->in_poll, handle_closed);
+  if (channel->in_has_poll) uv_close((uv_handle_t *)&channel->in_poll, stdin_closed);
   channel->in_has_poll = channel->in_writing = false;
   if (channel->in_fd < 0) return;
   close(channel->in_fd);
