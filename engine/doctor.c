@@ -1,0 +1,263 @@
+/* doctor.c: what works on this machine, found by trying it: a throw-away sandbox of each backend, a
+ * command in it, the limits of the machine. And the removal of what dead engines left.
+ *
+ * Nothing is concluded from version numbers. */
+#include "session.h"
+#include "spawner.h"
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+
+typedef struct doctor {
+  mcg_engine *engine;
+  mcg_text_done done;
+  void *data;
+  bool dry_run;
+  json_t *checks, *backends, *out;
+} doctor;
+
+static void add(doctor *self, const char *name, bool ok, const char *detail, const char *fix)
+{
+  json_t *check = json_pack("{s:s, s:b, s:s}", "name", name, "ok", ok, "detail", detail);
+  if (check && !ok && fix) json_object_set_new(check, "fix", json_string(fix));
+  if (check) json_array_append_new(self->checks, check);
+}
+
+/* ---- waiting for what completes by callback ----------------------------------------------- */
+
+typedef struct answer {
+  mcg_engine *engine;
+  mcg_wait wait;
+  bool done;
+  mcg_session *session;
+  mcg_error *error;
+  int exit_code;
+} answer;
+
+static void answered(answer *self)
+{
+  self->done = true;
+  mcg_wait_wake(self->engine, &self->wait);
+}
+
+static void opened(void *data, mcg_session *session, mcg_error *error)
+{
+  answer *self = data;
+  self->session = session;
+  self->error = error;
+  answered(self);
+}
+
+static void closed(void *data, mcg_error *error)
+{
+  answer *self = data;
+  mcg_error_free(error);
+  answered(self);
+}
+
+static void ran(void *data, const mcg_result *result, mcg_error *error)
+{
+  answer *self = data;
+  self->exit_code = result ? result->exit_code : -1;
+  self->error = error;
+  answered(self);
+}
+
+/* What was started must complete before this stack goes. */
+static void await(answer *self)
+{
+  mcg_fiber_shield(self->engine, true);
+  while (!self->done) {
+    auto_error mcg_error *ignored = NULL;
+    if (mcg_wait_park(self->engine, &self->wait, -1, &ignored) < 0) continue;
+  }
+  mcg_fiber_shield(self->engine, false);
+}
+
+/* ---- one backend, tried ------------------------------------------------------------------- */
+
+static void try_command(doctor *self, const char *id, mcg_session *session)
+{
+  const char *const argv[] = {"/bin/sh", "-c", "exit 42", NULL};
+  mcg_exec_spec spec = {.size = sizeof spec, .argv = argv, .timeout_ms = 10000};
+  mcg_exec_events events = {.on_done = ran};
+  answer run = {.engine = self->engine, .exit_code = -1};
+  auto_free char *name = mcg_format("%s: a command", id);
+  mcg_wait_init(&run.wait);
+  if (mcg_exec_start(session, &spec, &events, &run, NULL, &run.error) == 0) await(&run);
+  bool ok = run.exit_code == 42;
+  add(self, name ? name : id, ok,
+      ok          ? "runs, and its exit code arrives"
+      : run.error ? run.error->message
+                  : "did not run",
+      run.error ? run.error->fix : NULL);
+  mcg_error_free(run.error);
+}
+
+static bool in_force(const char *value)
+{
+  return strcmp(value, "none") != 0 && strncmp(value, "absent", 6) != 0 &&
+         strcmp(value, "off") != 0;
+}
+
+static void list_mechanisms(doctor *self, const char *id, const mcg_session *session)
+{
+  const char *mechanism;
+  json_t *value;
+  json_object_foreach(session->enforcement, mechanism, value)
+  {
+    const char *text = json_string_value(value);
+    auto_free char *name = mcg_format("%s: %s", id, mechanism);
+    /* "capabilities: none" is the good news; limits are told apart below. */
+    bool limit = strcmp(mechanism, "memory_mb") == 0 || strcmp(mechanism, "cpu_count") == 0 ||
+                 strcmp(mechanism, "pid_limit") == 0;
+    if (name && text && !limit)
+      add(self, name, strcmp(mechanism, "capabilities") == 0 || in_force(text), text, NULL);
+  }
+}
+
+static void try_backend(doctor *self, const mcg_backend *backend)
+{
+  static const char *const isolations[] = {"none", "namespace", "container", "gvisor", "vm"};
+  answer open = {.engine = self->engine};
+  auto_free char *config = mcg_format("{\"backend\":{\"id\":\"%s\"}}", backend->id);
+  mcg_wait_init(&open.wait);
+  if (config &&
+      mcg_session_open(self->engine, config, strlen(config), opened, &open, NULL, &open.error) == 0)
+    await(&open);
+  bool ok = open.session != NULL;
+  json_t *entry = json_pack("{s:s, s:s, s:s, s:b}", "id", backend->id, "family",
+                            backend->family == MCG_LOCAL ? "local" : "hosted", "isolation",
+                            isolations[backend->isolation], "usable", ok);
+  if (!ok && open.error) json_object_set_new(entry, "why", json_string(open.error->message));
+  json_array_append_new(self->backends, entry);
+  auto_free char *name = mcg_format("%s: a sandbox", backend->id);
+  add(self, name ? name : backend->id, ok,
+      ok           ? "was made"
+      : open.error ? open.error->message
+                   : "was not made",
+      open.error ? open.error->fix : NULL);
+  mcg_error_free(open.error);
+  if (!ok) return;
+  if (backend->isolation != MCG_ISOLATION_NONE) list_mechanisms(self, backend->id, open.session);
+  try_command(self, backend->id, open.session);
+  answer close = {.engine = self->engine};
+  auto_error mcg_error *refused = NULL;
+  mcg_wait_init(&close.wait);
+  if (mcg_session_close(open.session, closed, &close, &refused) == 0) await(&close);
+  mcg_session_unref(open.session);
+}
+
+/* ---- the machine -------------------------------------------------------------------------- */
+
+static void check_limits(doctor *self, const mcg_machine *machine)
+{
+  static const char *const modes[] = {"no cgroup that this user may use", "cgroup v1", "cgroup v2"};
+  const char *mode = machine->cgroup <= MCG_CGROUP_V2 ? modes[machine->cgroup] : "unknown";
+  auto_free char *v1 =
+      mcg_format("as root: for c in memory cpu pids; do mkdir -p /sys/fs/cgroup/$c/mooncage && "
+                 "chown -R %d /sys/fs/cgroup/$c/mooncage; done",
+                 (int)geteuid());
+  const char *v2 = "start it with: systemd-run --user --scope -p Delegate=yes mooncage ... (and "
+                   "loginctl enable-linger)";
+  const char *fix = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0 ? v2 : v1;
+  add(self, "limit: memory", machine->can_memory, mode, fix);
+  add(self, "limit: cpu", machine->can_cpu, mode, fix);
+  add(self, "limit: processes", machine->can_pids, mode, fix);
+}
+
+static void check_descriptors(doctor *self)
+{
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return;
+  auto_free char *detail = mcg_format("%llu (hard limit %llu)", (unsigned long long)limit.rlim_cur,
+                                      (unsigned long long)limit.rlim_max);
+  add(self, "open files", limit.rlim_cur >= 1024, detail ? detail : "", "ulimit -n 4096");
+}
+
+static void check_kernel(doctor *self)
+{
+  struct utsname about;
+  if (uname(&about) < 0) return;
+  auto_free char *detail = mcg_format("%s %s %s", about.sysname, about.release, about.machine);
+  add(self, "kernel", true, detail ? detail : about.release, NULL);
+}
+
+static int doctor_run(void *arg, mcg_error **err)
+{
+  doctor *self = arg;
+  mcg_machine machine;
+  auto_error mcg_error *why = NULL;
+  (void)err;
+  check_kernel(self);
+  check_descriptors(self);
+  if (mcg_spawner_machine(self->engine, &machine, &why) < 0) {
+    add(self, "spawner", false, why->message, why->fix);
+  } else {
+    add(self, "spawner", true, machine.privileged ? "runs as root" : "runs as an ordinary user",
+        NULL);
+    check_limits(self, &machine);
+    auto_free char *abi = machine.landlock ? mcg_format("ABI %u", machine.landlock) : NULL;
+    add(self, "landlock", machine.landlock > 0, abi ? abi : "not in this kernel, or not enabled",
+        "boot with lsm=landlock,... or use a kernel with CONFIG_SECURITY_LANDLOCK");
+  }
+  for (size_t i = 0; i < self->engine->backends.count; i++)
+    if (self->engine->backends.list[i]->family == MCG_LOCAL &&
+        self->engine->backends.list[i]->create)
+      try_backend(self, self->engine->backends.list[i]);
+  return 0;
+}
+
+static int reap_run(void *arg, mcg_error **err)
+{
+  doctor *self = arg;
+  return mcg_spawner_reap(self->engine, self->dry_run, json_object_get(self->out, "removed"), err);
+}
+
+/* ---- start and end ------------------------------------------------------------------------ */
+
+static void doctor_complete(void *arg, mcg_error *error)
+{
+  doctor *self = arg;
+  auto_free char *text = error ? NULL : json_dumps(self->out, JSON_COMPACT);
+  if (!error && !text) mcg_fail(&error, MCG_NOMEM, NULL, "no memory for the answer");
+  if (self->done)
+    self->done(self->data, text, error);
+  else
+    mcg_error_free(error);
+  json_decref(self->out);
+  free(self);
+}
+
+static int doctor_start(mcg_engine *engine, json_t *out, bool dry_run,
+                        int (*run)(void *, mcg_error **), mcg_text_done done, void *data,
+                        mcg_error **err)
+{
+  doctor *self = out ? calloc(1, sizeof *self) : NULL;
+  if (!self) {
+    json_decref(out);
+    return mcg_fail(err, MCG_NOMEM, NULL, "no memory for an operation");
+  }
+  *self = (doctor){.engine = engine,
+                   .done = done,
+                   .data = data,
+                   .dry_run = dry_run,
+                   .out = out,
+                   .checks = json_object_get(out, "checks"),
+                   .backends = json_object_get(out, "backends")};
+  if (mcg_op_start(engine, run, doctor_complete, self, NULL, err) == 0) return 0;
+  json_decref(out);
+  free(self);
+  return -1;
+}
+
+int mcg_doctor(mcg_engine *engine, mcg_text_done done, void *data, mcg_error **err)
+{
+  return doctor_start(engine, json_pack("{s:[], s:[]}", "checks", "backends"), false, doctor_run,
+                      done, data, err);
+}
+
+int mcg_reap(mcg_engine *engine, bool dry_run, mcg_text_done done, void *data, mcg_error **err)
+{
+  return doctor_start(engine, json_pack("{s:[]}", "removed"), dry_run, reap_run, done, data, err);
+}
