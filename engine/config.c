@@ -1,6 +1,7 @@
 /* config.c: reads a session's configuration: the keys, the candidate with its options, the
  * requirements, and what follows from them. Limits, network and environment have files of their own. */
 #include "config.h"
+#include "manifest.h"
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,7 +12,7 @@
 static const char *const keys[] = {"backend", "candidates",  "requirements", "limits",
                                    "network", "enforcement", "environment",  "working_directory",
                                    "user",    "labels",      "tenant",       "run_id",
-                                   "ttl_s",   "pool",        "project",      NULL};
+                                   "ttl_s",   "pool",        "project",      "manifest",    NULL};
 
 static const char *const isolation_names[] = {"none",   "namespace", "container",
                                               "gvisor", "vm",        NULL};
@@ -236,6 +237,18 @@ static int read_defaults(mcg_config *config, mcg_error **err)
                               err);
 }
 
+/* Its environment is the first word; the config's and the candidate's go over it. */
+static int read_manifest(mcg_config *config, mcg_error **err)
+{
+  const json_t *value = json_object_get(config->root, "manifest");
+  if (!value) return 0;
+  config->manifest = mcg_manifest_parse(value, err);
+  if (!config->manifest) return -1;
+  for (const char *const *pair = mcg_manifest_environment(config->manifest); *pair; pair++)
+    if (mcg_environment_set(&config->environment, *pair, strlen(*pair), err) < 0) return -1;
+  return 0;
+}
+
 static int read_project(mcg_config *config, mcg_error **err)
 {
   const mcg_where where = {.key = "project"};
@@ -421,7 +434,8 @@ static int read_all(mcg_engine *engine, mcg_config *config, mcg_error **err)
   double ttl = 0;
   if (mcg_check_keys(config->root, keys, NULL, err) < 0 ||
       read_pool(json_object_get(config->root, "pool"), NULL, &config->pool_size, err) < 0 ||
-      read_candidates(engine, config, err) < 0 || read_defaults(config, err) < 0 ||
+      read_candidates(engine, config, err) < 0 || read_manifest(config, err) < 0 ||
+      read_defaults(config, err) < 0 ||
       read_enforcement(config, err) < 0 || read_labels(config, err) < 0 ||
       mcg_limits_read(json_object_get(config->root, "limits"), &limits, &plan->limits, err) < 0 ||
       mcg_network_read(json_object_get(config->root, "network"), &network, &plan->network,
@@ -472,6 +486,7 @@ void mcg_config_free(mcg_config *config)
   for (size_t i = 0; i < config->bind_text_count; i++) free(config->bind_texts[i]);
   free(config->bind_texts);
   free(config->binds);
+  mcg_manifest_free(config->manifest);
   json_decref(config->no_options);
   json_decref(config->root);
   free(config);

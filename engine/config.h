@@ -18,6 +18,7 @@ typedef struct mcg_config {
   json_t *no_options;               /* owned: what plan.options is when none were given */
   unsigned max_sessions, pool_size; /* 0: no limit, no pool */
   int64_t ttl_ms;                   /* 0: none */
+  struct mcg_manifest *manifest;    /* owned, or NULL */
 } mcg_config;
 
 /* All of it or nothing. Unknown keys, wrong types and ranges: `invalid`; what this candidate cannot

@@ -225,7 +225,7 @@ static int open_run(void *arg, mcg_error **err)
   if (mcg_stream_open(session->engine, mcg_steal_fd(&session->place.stream_fd),
                       session->place.carrier, take_mechanism, stream_lost, session,
                       &session->stream, err) < 0 ||
-      deadline_start(session, err) < 0) {
+      mcg_session_furnish(session, err) < 0 || deadline_start(session, err) < 0) {
     auto_error mcg_error *second = NULL;
     mcg_fiber_shield(session->engine, true);
     mcg_stream_close(session->stream);
@@ -281,6 +281,7 @@ static mcg_session *session_new(mcg_engine *engine, mcg_config *take_config, mcg
   session->warnings = json_array();
   mcg_wait_init(&session->execs_gone);
   struct timespec now;
+  clock_gettime(CLOCK_REALTIME_COARSE, &session->since);
   clock_gettime(CLOCK_REALTIME, &now);
   session->created_at = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
   if (mcg_random_id(session->id, err) < 0) {
@@ -293,20 +294,25 @@ static mcg_session *session_new(mcg_engine *engine, mcg_config *take_config, mcg
   return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session"), NULL;
 }
 
-int mcg_session_open(mcg_engine *engine, const char *text, size_t len, mcg_session_done done,
-                     void *data, mcg_op **op, mcg_error **err)
+/* A session that nobody has opened yet, or NULL: what can be refused at once is refused here. */
+static mcg_session *session_plan(mcg_engine *engine, const char *text, size_t len, mcg_error **err)
 {
   mcg_config *config;
   if (mcg_engine_check_open(engine, err) < 0 ||
       mcg_config_read(engine, text, len, &config, err) < 0)
-    return -1;
-  if (!config->backend->create || refuse_crowd(engine, config, err) < 0) {
-    if (!config->backend->create)
-      mcg_fail(err, MCG_UNSUPPORTED, NULL, "backend %s cannot make sandboxes", config->backend->id);
-    mcg_config_free(config);
-    return -1;
-  }
-  mcg_session *session = session_new(engine, config, err);
+    return NULL;
+  if (config->backend->create && refuse_crowd(engine, config, err) == 0)
+    return session_new(engine, config, err);
+  if (!config->backend->create)
+    mcg_fail(err, MCG_UNSUPPORTED, NULL, "backend %s cannot make sandboxes", config->backend->id);
+  mcg_config_free(config);
+  return NULL;
+}
+
+int mcg_session_open(mcg_engine *engine, const char *text, size_t len, mcg_session_done done,
+                     void *data, mcg_op **op, mcg_error **err)
+{
+  mcg_session *session = session_plan(engine, text, len, err);
   if (!session) return -1;
   opening *self = malloc(sizeof *self);
   if (self) *self = (opening){.session = session, .done = done, .data = data};
@@ -318,6 +324,22 @@ int mcg_session_open(mcg_engine *engine, const char *text, size_t len, mcg_sessi
   }
   session_link(session);
   return 0;
+}
+
+int mcg_session_open_here(mcg_engine *engine, const char *config, mcg_session **out, mcg_error **err)
+{
+  mcg_session *session = session_plan(engine, config, strlen(config), err);
+  if (!session) return -1;
+  session_link(session);
+  opening self = {.session = session};
+  if (open_run(&self, err) == 0) {
+    *out = session;
+    return 0;
+  }
+  session->state = MCG_SESSION_CLOSED;
+  session_unlink(session);
+  drop(session);
+  return -1;
 }
 
 /* ---- close -------------------------------------------------------------------------------- */
@@ -400,6 +422,37 @@ int mcg_session_close(mcg_session *session, mcg_done done, void *data, mcg_error
 int mcg_session_stop(mcg_session *session, mcg_done done, void *data, mcg_error **err)
 {
   return mcg_session_close(session, done, data, err);
+}
+
+typedef struct closing_here {
+  mcg_engine *engine;
+  mcg_wait wait;
+  bool over;
+  mcg_error *error;
+} closing_here;
+
+static void closed_here(void *data, mcg_error *error)
+{
+  closing_here *self = data;
+  self->over = true;
+  self->error = error;
+  mcg_wait_wake(self->engine, &self->wait);
+}
+
+int mcg_session_close_here(mcg_session *session, mcg_error **err)
+{
+  closing_here self = {.engine = session->engine};
+  mcg_wait_init(&self.wait);
+  if (mcg_session_close(session, closed_here, &self, err) < 0) return -1;
+  mcg_fiber_shield(self.engine, true);
+  while (!self.over) {
+    auto_error mcg_error *ignored = NULL;
+    if (mcg_wait_park(self.engine, &self.wait, -1, &ignored) < 0) continue;
+  }
+  mcg_fiber_shield(self.engine, false);
+  if (!self.error) return 0;
+  *err = self.error;
+  return -1;
 }
 
 typedef struct closing_all {

@@ -31,6 +31,7 @@ struct mcg_session {
   mcg_error *ended; /* why it ended without being asked: lost, wall limit; NULL otherwise */
   json_t *enforcement, *warnings;
   double created_at;             /* seconds since 1970 */
+  struct timespec since;         /* the same as file systems stamp it: before the place was made */
   uint64_t began_ns, ended_ns;   /* uv_hrtime */
   struct mcg_deadline *deadline; /* wall limit and time to live */
   mcg_exec *execs;               /* doubly linked, those that run */
@@ -46,6 +47,12 @@ struct mcg_session {
 /* For whatever of the engine runs in a session: it stays in memory, and nobody is said to own it. */
 void mcg_session_hold(mcg_session *session);
 void mcg_session_let_go(mcg_session *session);
+/* Opening and closing for the engine's own use, from a fiber that waits for it. */
+int mcg_session_open_here(mcg_engine *engine, const char *config, mcg_session **out,
+                          mcg_error **err) MCG_PARKS;
+int mcg_session_close_here(mcg_session *session, mcg_error **err) MCG_PARKS; /* shielded */
+/* furnish.c: puts the manifest of the config into the workspace. */
+int mcg_session_furnish(mcg_session *session, mcg_error **err) MCG_PARKS;
 /* Refuses with what there is to say about a session that does not run. */
 int mcg_session_alive(const mcg_session *session, mcg_error **err);
 /* The default of every command, from inside; NULL: init's own. */

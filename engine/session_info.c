@@ -1,5 +1,6 @@
 /* session_info.c: what a session tells about itself: facts, usage, live figures, processes. */
 #include "builtin.h"
+#include "manifest.h"
 #include "session.h"
 #include <string.h>
 
@@ -48,6 +49,10 @@ char *mcg_session_info(const mcg_session *session)
                            "limits", limits_of(session), "working_directory",
                            optional(session->placed ? session->place.working_directory : NULL),
                            "state", phase_name(session));
+  char hash[65];
+  auto_error mcg_error *unhashed = NULL;
+  if (config->manifest && mcg_manifest_hash(config->manifest, hash, &unhashed) == 0)
+    json_object_set_new(info, "manifest_hash", json_string(hash));
   char *text = json_dumps(info, JSON_COMPACT);
   json_decref(info);
   return text;

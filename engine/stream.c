@@ -196,7 +196,10 @@ void mcg_stream_close(mcg_stream *stream)
   if (!stream || stream->closed) return;
   stream->closed = true;
   stream_shut(stream);
-  each_channel(stream, NULL);
+  mcg_error *closed = NULL; /* whoever still waits for a channel must not wait for ever */
+  mcg_fail(&closed, MCG_CANCELED, NULL, "the session was closed");
+  each_channel(stream, closed);
+  mcg_error_free(closed);
   mcg_stream_unref(stream);
 }
 

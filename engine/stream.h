@@ -36,7 +36,8 @@ int mcg_stream_open(mcg_engine *engine, int fd, mcg_carrier carrier,
                     void (*mechanism)(void *data, const char *name, const char *value),
                     void (*on_lost)(void *data, const mcg_error *error), void *data,
                     mcg_stream **out, mcg_error **err) MCG_PARKS;
-void mcg_stream_close(mcg_stream *stream); /* later channels' events do not come */
+/* Channels that are still held get on_lost with `canceled`; on_lost of the stream does not fire. */
+void mcg_stream_close(mcg_stream *stream);
 int mcg_stream_attach(mcg_stream *stream, int fd, mcg_error **err); /* ATTACH, takes fd */
 int mcg_stream_stop(mcg_stream *stream, mcg_error **err);           /* STOP */
 
