@@ -2,7 +2,7 @@
 --   console   lines "$ command", each with what it prints (stdout and stderr) after it; "..." alone
 --             stands for any lines, "…" for any text in a line; `echo $?` tells how one ended
 --   sh        run as one script; must succeed
---   lua       run by `mooncage run`; must succeed; a `text` block right after it is what it prints
+--   lua       run by `mooncage run`; must succeed; a `text` block next is what it prints
 -- A block after the comment <!-- not run: WHY --> is skipped. All run in DIR, a copy of the tree.
 
 local directory = arg[1]
@@ -42,7 +42,6 @@ local function blocks(text)
         pending = line:match "not run: (.-) *%-%->"
       elseif line ~= "" then
         pending = nil
-        list[#list + 1] = { language = "prose" }
       end
     end
   end
