@@ -222,7 +222,7 @@ file:close()
 local function located(message, flags)
   return config_file.locate({ code = "invalid", message = message }, path, flags).message
 end
-equal("a key of the file", located("limits.memroy_mb: unknown key", {}),
+equal("a key of the file", located("configuration: limits.memroy_mb: unknown key", {}),
   path .. ":4: limits.memroy_mb: unknown key")
 equal("a key that a flag set", located("limits.cpu_count: 900 is not between 0 and 512",
   { cpu_count = "--cpus" }), "--cpus: 900 is not between 0 and 512")

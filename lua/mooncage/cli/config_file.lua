@@ -122,7 +122,8 @@ end
 ---@param path string? of the configuration file
 ---@param flags_of table<string, string> key -> the flag that set it
 function config_file.locate(err, path, flags_of)
-  local where, text = err.message:match "^([%a_][%w_%.%[%]]*): (.*)$"
+  local said = err.message:gsub("^configuration: ", "")
+  local where, text = said:match "^([%a_][%w_%.%[%]]*): (.*)$"
   if not where then return err end
   local plain = where:gsub("%[%d+%]", "")
   local first, last = plain:match "^[%w_]+", plain:match "[%w_]+$"
@@ -132,8 +133,7 @@ function config_file.locate(err, path, flags_of)
     err.message = ("%s: %s"):format(flag, text)
   elseif path and err.code == "invalid" then
     local line = line_of(path, last)
-    err.message = line and ("%s:%d: %s"):format(path, line, err.message)
-      or ("%s: %s"):format(path, err.message)
+    err.message = line and ("%s:%d: %s"):format(path, line, said) or ("%s: %s"):format(path, said)
   end
   return err
 end

@@ -7,6 +7,9 @@ local sandbox = require "mooncage.cli.sandbox"
 
 local run = {}
 
+-- A command that nobody waits for any more shall not stay for ever.
+local HOUR = 3600
+
 ---With --json the result is one document; otherwise the command has already said everything.
 function run.report(session, result, project)
   if not output.is_json() then
@@ -50,7 +53,7 @@ end
 
 local function run_command(line)
   interrupt.watch()
-  local session, err = sandbox.open(line.flags)
+  local session, err = sandbox.open(line.flags, { wall_s = HOUR })
   if not session then return nil, err end
   local result, problem, project = run.steps(session, line.flags, function()
     return run.attached(session, line.rest, {})

@@ -182,12 +182,19 @@ function sandbox.locate(err, path, flags)
 end
 
 ---Opens a session as the file and the flags say.
+---@param flags table
+---@param limits table? for what neither says
 ---@return mooncage.Session? session, table? err
-function sandbox.open(flags)
+function sandbox.open(flags, limits)
   local ok, problem = sandbox.check(flags)
   if not ok then return nil, problem end
   local config, failure, path = sandbox.config(flags)
   if not config then return nil, failure end
+  if limits then
+    local merged = shallow(limits)
+    for key, value in pairs(config.limits or {}) do merged[key] = value end
+    config.limits = merged
+  end
   local session, err = mooncage.open(config)
   if not session then return nil, sandbox.locate(err, path, flags) end
   return session
