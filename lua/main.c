@@ -4,6 +4,7 @@
 #include "bind/system.h"
 #include "embedded.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <lualib.h>
 #include <signal.h>
@@ -102,9 +103,17 @@ static int failed(lua_State *L)
   return 125;
 }
 
+/* A standard stream that the caller closed would be the next descriptor that anything opens. */
+static void fill_standard_streams(void)
+{
+  for (int fd = 0; fd <= 2; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) < 0) _exit(125);
+}
+
 int main(int argc, char **argv)
 {
   (void)argc;
+  fill_standard_streams();
   signal(SIGPIPE, SIG_IGN); /* a reader that is gone is an error of the write, and handled there */
   lua_State *L = luaL_newstate();
   if (!L) {

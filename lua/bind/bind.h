@@ -232,12 +232,12 @@ void mcg_lua_process_setup(lua_State *L);
 
 /* ---- pump.c: a command's streams joined to descriptors of ours, without Lua in between */
 typedef struct mcg_pump mcg_pump;
-/* `fds`: stdin, stdout, stderr; -1: not that one. `drained` is called once everything that was
- * taken has been written (also when nothing had been taken). */
-mcg_pump *mcg_pump_new(mcg_lua *host, const int fds[3]);
+/* `fds`: stdin, stdout, stderr; -1: not that one. *lost becomes the errno of a write that failed. */
+mcg_pump *mcg_pump_new(mcg_lua *host, const int fds[3], int *lost);
 void mcg_pump_bind(mcg_pump *pump, mcg_exec *exec);
 bool mcg_pump_output(mcg_pump *pump, int stream, const void *bytes, size_t len);
-/* The command is over: stop reading, write out what is left, call `drained`, free. */
+/* The command is over: stop reading, write out what is left, call `drained`, free. `drained` is
+ * called once everything that was taken has been written (also when nothing had been taken). */
 void mcg_pump_finish(mcg_pump *pump, void (*drained)(void *data), void *data);
 
 /* ---- terminal.c, signal.c, log.c */

@@ -6,6 +6,7 @@
  * back-pressure; a stream nobody has read by the time of wait() is only captured. */
 #include "bind.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ struct mcg_lua_process {
   bool has_callback[3], raised;
   struct queue queues[3]; /* 1 and 2 are used */
   mcg_pump *pump;
+  int lost; /* errno of a write to one of our descriptors */
   mcg_task **waiters;
   size_t waiter_count;
 };
@@ -361,7 +363,7 @@ static bool start(lua_State *L, const char *const *extra, const char *what, bool
   if (keep_open && parsed.spec.stdin_mode == MCG_STDIN_EMPTY) parsed.spec.stdin_mode = MCG_STDIN_PIPE;
   if (fds && fds[0] >= 0) parsed.spec.stdin_mode = MCG_STDIN_PIPE;
   anchor_process(L, *self);
-  if (fds && !(p->pump = mcg_pump_new(p->host, fds))) {
+  if (fds && !(p->pump = mcg_pump_new(p->host, fds, &p->lost))) {
     mcg_lua_fail(L, MCG_NOMEM, NULL, "not enough memory");
     return false;
   }
@@ -591,6 +593,10 @@ static int process_index(lua_State *L)
   mcg_lua_process *p = check_process(L);
   if (strcmp(lua_tostring(L, 2), "pid") == 0 && p->pid > 0) {
     lua_pushnumber(L, p->pid);
+    return 1;
+  }
+  if (strcmp(lua_tostring(L, 2), "_lost") == 0 && p->lost) {
+    lua_pushstring(L, p->lost == EPIPE ? "EPIPE" : strerror(p->lost));
     return 1;
   }
   return 1;

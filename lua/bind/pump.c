@@ -26,6 +26,7 @@ struct mcg_pump {
   mcg_fd *input;
   char *chunk;
   bool ending, input_over, writing;
+  int *lost;
   void (*drained)(void *data);
   void *data;
 };
@@ -56,6 +57,7 @@ static void check_drained(mcg_pump *p)
 static void sink_lost(struct sink *s)
 {
   mcg_error *error = NULL;
+  if (!*s->pump->lost) *s->pump->lost = errno;
   s->gone = true;
   s->len = s->start = 0;
   if (s->pump->exec && mcg_exec_signal(s->pump->exec, "SIGPIPE", &error) < 0) mcg_error_free(error);
@@ -106,6 +108,7 @@ bool mcg_pump_output(mcg_pump *p, int stream, const void *bytes, size_t len)
   /* What comes after a pause (the engine drains a command that ended) is kept too. */
   char *rest = malloc(s->len + (len - done));
   if (!rest) {
+    errno = ENOMEM;
     sink_lost(s);
     return true;
   }
@@ -162,11 +165,12 @@ static void input_ready(void *data)
 
 /* ---- the whole ---------------------------------------------------------------------------- */
 
-mcg_pump *mcg_pump_new(mcg_lua *host, const int fds[3])
+mcg_pump *mcg_pump_new(mcg_lua *host, const int fds[3], int *lost)
 {
   mcg_pump *p = calloc(1, sizeof *p);
   if (!p) return NULL;
   p->host = host;
+  p->lost = lost;
   for (int i = 1; i <= 2; i++) {
     p->sinks[i].pump = p;
     p->sinks[i].stream = i;

@@ -57,7 +57,6 @@ function host.run_script(chunk, words)
     core.exit(code)
   end
   -- luacheck: pop
-  core.log_level "warning"
   local traceback
   local ok, err = xpcall(chunk, function(thrown)
     traceback = debug.traceback("", 2):gsub("^\n", "")

@@ -24,7 +24,7 @@ check "closed streams" gives 0 '' 'mooncage run -- true <&- >&- 2>&-'
 check "closed input" gives 0 x 'mooncage run -- echo x <&-'
 check "a reader that leaves ends the command" gives 141 y \
   'mooncage run -- yes | head -n 1; exit ${PIPESTATUS[0]}'
-check "output that cannot be written is no success" gives 125 '' 'mooncage run -- echo x >/dev/full' full
+check "output that cannot be written is no success" gives 125 '' 'mooncage run -- echo x >/dev/full' 'No space left'
 check "a background child does not hold us" gives 0 done \
   "mooncage run -- sh -c 'sleep ${nap}01 & echo done'"
 check "and does not live on" no_process "sleep ${nap}01"
@@ -42,7 +42,8 @@ check "--env-file" gives 0 'one two' \
   "printf '# c\nA=one\n\nB=two\n' >env; mooncage run --env-file env -- sh -c 'echo \$A \$B'"
 check "a bad line in it" gives 2 '' "printf 'A=1\n=x\n' >env; mooncage run --env-file env -- true" 'env:2:'
 check "--workdir" gives 0 /tmp 'mooncage run --workdir /tmp -- pwd'
-check "--workdir that is not there" gives 125 '' 'mooncage run --workdir /no/such/dir -- pwd' '/no/such/dir'
+check "--workdir puts the workspace there" gives 0 /tmp/a/b 'mooncage run --workdir /tmp/a/b -- pwd'
+check "--workdir must be absolute" gives 2 '' 'mooncage run --workdir a/b -- pwd' '--workdir'
 
 listener() { # prints the port of a TCP listener on loopback; its pid goes to $work/listener
   python3 -c '

@@ -8,8 +8,7 @@ local spec = require "mooncage.cli.table"
 local cli = {}
 
 ---Was --json meant, though the line could not be read to its end?
-local function wants_json(argv, line)
-  if line and line.flags.json then return true end
+local function wants_json(argv)
   for _, word in ipairs(argv) do
     if word == "--" then return false end
     if word == "--json" then return true end
@@ -60,6 +59,7 @@ local function describe(problem)
 end
 
 local function run_command(line)
+  require("mooncage.core").log_level(output.log_level())
   local command = spec.by_name[line.command]
   local ok, status = xpcall(function()
     return require("mooncage.cli." .. command.module).main(line)
@@ -74,7 +74,8 @@ end
 function cli.main(argv)
   if hidden[argv[1]] then return hidden[argv[1]](argv) end
   local line, err, partial = parse(argv)
-  local flags = line and line.flags or { json = wants_json(argv, partial) }
+  local flags = line and line.flags or partial and partial.flags or {}
+  flags.json = flags.json or not line and wants_json(argv)
   output.configure(flags, require("mooncage.host").isatty)
   if not line then
     if #argv == 0 then return usage(argv) end

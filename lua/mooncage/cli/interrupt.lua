@@ -35,6 +35,14 @@ function interrupt.during(session, argv, options)
   state.process, state.asked = process, false
   local result, failure = process:wait()
   state.process = nil
+  -- A reader that left is the end of a pipeline; a full disk is a failure of ours.
+  if result and process._lost and process._lost ~= "EPIPE" then
+    return nil, {
+      code = "unavailable",
+      message = "cannot write the command's output: " .. process._lost,
+      fix = "its output went to a place that does not take it; see where stdout and stderr lead",
+    }
+  end
   return result, failure
 end
 

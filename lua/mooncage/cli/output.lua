@@ -24,7 +24,6 @@ end
 
 function output.is_json() return state.json end
 function output.is_quiet() return state.quiet end
-function output.verbosity() return state.verbose end
 
 local function painted(on, color, text)
   return on and ("\27[%sm%s\27[0m"):format(COLORS[color], text) or text
@@ -60,18 +59,10 @@ function output.note(message)
   to_stderr(("mooncage: %s\n"):format(message))
 end
 
----Something only -v shows.
-function output.detail(message)
-  if state.verbose > 0 then to_stderr(("mooncage: %s\n"):format(message)) end
-end
-
----The engine's log lines: warnings always, the rest as -v asks.
-function output.log(level, message)
-  if level == "error" or level == "warning" then
-    output.warn(message)
-  elseif state.verbose > (level == "info" and 0 or 1) then
-    to_stderr(("mooncage: %s: %s\n"):format(level, message))
-  end
+---Which of the engine's log lines are shown on stderr.
+function output.log_level()
+  if state.verbose > 0 then return state.verbose > 1 and "debug" or "info" end
+  return state.quiet and "error" or "warning"
 end
 
 local function error_document(err, depth)

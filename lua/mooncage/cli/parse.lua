@@ -292,7 +292,10 @@ local function parse(argv)
     if not argv[i + 1] then return line end
     i = i + 1
   end
-  if not argv[i] then return wrong("no command given", "see mooncage --help") end
+  if not argv[i] then
+    local _, none = wrong("no command given", "see mooncage --help")
+    return nil, none, line
+  end
   local command, err = find_command(argv[i])
   if not command then return nil, err, line end
   line.command = command.name

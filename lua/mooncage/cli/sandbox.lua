@@ -99,7 +99,8 @@ local function set_backend(config, flags)
     config.backend, config.candidates = { id = flags.backend }, nil
   end
   if not flags.option and not flags.bind then return end
-  local only = config.candidates and #config.candidates == 1 and config.candidates[1]
+  local list = type(config.candidates) == "table" and config.candidates or {}
+  local only = #list == 1 and list[1]
   local given = config.backend or only
   local candidate = type(given) == "string" and { id = given } or shallow(given or { id = "jail" })
   candidate.options = add_options(shallow(candidate.options), flags)
@@ -107,7 +108,9 @@ local function set_backend(config, flags)
   config.backend, config.candidates = candidate, nil
 end
 
+---Puts limits over those that are there; what is no table is the engine's to refuse.
 local function set_limits(config, flags)
+  if type(config.limits or {}) ~= "table" then return end
   local limits = shallow(config.limits)
   for name, limit in pairs(LIMITS) do
     if flags[name] then limits[limit.key] = flags[name] / limit.unit end
@@ -125,7 +128,7 @@ function sandbox.config(flags)
   set_backend(config, flags)
   set_limits(config, flags)
   if flags.network then config.network = flags.network end
-  if flags.env or flags["env-file"] then
+  if (flags.env or flags["env-file"]) and type(config.environment or {}) == "table" then
     local environment, err = sandbox.environment(flags, config.environment)
     if not environment then return nil, err end
     config.environment = environment
@@ -190,7 +193,7 @@ function sandbox.open(flags, limits)
   if not ok then return nil, problem end
   local config, failure, path = sandbox.config(flags)
   if not config then return nil, failure end
-  if limits then
+  if limits and type(config.limits or {}) == "table" then
     local merged = shallow(limits)
     for key, value in pairs(config.limits or {}) do merged[key] = value end
     config.limits = merged

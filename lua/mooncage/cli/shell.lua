@@ -43,17 +43,17 @@ end
 
 ---Runs the command on a terminal of its own, joined to ours.
 local function on_terminal(session, argv)
-  local cols, rows = terminal.winsize(1)
+  local cols, rows = terminal.size(1)
   local raw, err = terminal.raw(0)
   if not raw then return nil, err end
-  terminal.on_signal("WINCH", function() interrupt.resize(terminal.winsize(1)) end)
+  terminal.on_signal("WINCH", function() interrupt.resize(terminal.size(1)) end)
   local result, failure = interrupt.during(session, argv, {
     pty = { cols = cols or 80, rows = rows or 24 },
     stdin_fd = 0, stdout_fd = 1, max_output = 0,
     env = { TERM = os.getenv "TERM" or "xterm" },
   })
   terminal.on_signal("WINCH", nil)
-  terminal.restore()
+  raw:restore()
   return result, failure
 end
 

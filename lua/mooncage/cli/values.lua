@@ -64,6 +64,12 @@ function values.name(text)
   return text
 end
 
+---A place inside a sandbox.
+function values.inside(text)
+  if text:sub(1, 1) ~= "/" then return nil, "must be an absolute path inside, such as /work" end
+  return text
+end
+
 ---"SRC" or "SRC:DST" -> { from, to }.
 function values.copy(text)
   local from, to = text:match "^([^:]+):([^:]+)$"
