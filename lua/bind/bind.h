@@ -12,24 +12,9 @@
 #include <uv.h>
 
 /* Until the engine has them. */
-#pragma weak mcg_reap
-#pragma weak mcg_doctor
 #pragma weak mcg_session_state
 #pragma weak mcg_session_keep
-#pragma weak mcg_project_diff
-#pragma weak mcg_project_apply
 #pragma weak mcg_session_resume
-#pragma weak mcg_workspace_persist
-#pragma weak mcg_workspace_restore
-#pragma weak mcg_file_upload
-#pragma weak mcg_file_write
-#pragma weak mcg_file_stat
-#pragma weak mcg_file_remove
-#pragma weak mcg_file_move
-#pragma weak mcg_file_download
-#pragma weak mcg_file_mkdir
-#pragma weak mcg_file_list
-#pragma weak mcg_file_read
 
 #define MCG_LUA_SESSION "mooncage.session"
 #define MCG_LUA_PROCESS "mooncage.process"
