@@ -15,6 +15,7 @@ check "--copy-out of nothing" gives 125 '' 'mooncage run --copy-out nothing -- t
 check "--bind is live and read-only" gives 0 one \
   "mooncage run --bind \$PWD/tree:/data -- sh -c 'cat /data/sub/file; ! echo x > /data/new'"
 check "nothing was written" test ! -e tree/new
+chmod o+rwx tree # as root, what runs inside is another user
 check "--bind rw" gives 0 '' "mooncage run --bind \$PWD/tree:/data:rw -- sh -c 'echo x > /data/new'"
 check "was written" test -e tree/new
 check "--bind of nothing" gives 125 '' 'mooncage run --bind /no/such:/data -- true' '/no/such'

@@ -1,4 +1,5 @@
 -- doctor.lua: `mooncage doctor`: what works on this machine, and what would mend the rest.
+local core = require "mooncage.core"
 local exit = require "mooncage.cli.exit"
 local mooncage = require "mooncage"
 local output = require "mooncage.cli.output"
@@ -36,7 +37,9 @@ local function print_backends(backends)
   end
 end
 
-function doctor.main()
+function doctor.main(line)
+  -- Each mechanism is tried; what a trial warns of is in the report.
+  if not line.flags.verbose then core.log_level "error" end
   local report, err = mooncage.doctor()
   if not report then
     output.error(err)
