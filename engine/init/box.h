@@ -7,7 +7,6 @@
 #include <sys/types.h>
 
 #include "cgroup.h"
-#include "seat.h"
 #include "spawn.h"
 
 typedef struct mcg_box {
@@ -27,8 +26,6 @@ typedef struct mcg_box {
 } mcg_box;
 
 #define MCG_SLOTS 16384 /* host uids of one engine */
-#define MCG_SEATS 2
-#define MCG_LEAVING 64
 
 typedef struct mcg_spawner_state {
   int engine;       /* the socket */
@@ -43,10 +40,7 @@ typedef struct mcg_spawner_state {
   unsigned next_slot;
   uint64_t serial;  /* of names */
   mcg_cgroups cgroups;
-  mcg_seat seats[MCG_SEATS]; /* cgroup v1 only */
   mcg_box *boxes;
-  pid_t leaving[MCG_LEAVING]; /* seats that did their work and were not waited for yet */
-  unsigned leaving_count;
   unsigned leftovers; /* boxes that are gone but not removed */
   bool over;          /* the engine is gone */
   uint8_t used[MCG_SLOTS];
@@ -67,7 +61,6 @@ void mcg_box_wait(mcg_spawner_state *state, mcg_box *box);
 /* plain.c: a sandbox that is none: init as a plain child in a directory. */
 int mcg_plain_start(mcg_spawner_state *state, mcg_box *box, const mcg_spawn_spec *spec, int control,
                     mcg_failure *failure);
-/* Kills what dead plain sandboxes left behind: children of ours that are no box and no seat. */
 void mcg_plain_sweep(mcg_spawner_state *state);
 
 /* janitor.c: the start time of a process in ticks, 0: there is no such process. */

@@ -38,14 +38,6 @@ int mcg_cgroup_make(const mcg_cgroups *groups, const mcg_cgroup *group)
   return 0;
 }
 
-int mcg_cgroup_enter(const mcg_cgroups *groups, const mcg_cgroup *group)
-{
-  for (size_t i = 0; i < MCG_CONTROLLERS; i++)
-    if (groups->base[i] >= 0 && !mcg_cgroup_put(groups->base[i], group->name, "cgroup.procs", "0"))
-      return -1;
-  return 0;
-}
-
 int mcg_cgroup_open(const mcg_cgroups *groups, const mcg_cgroup *group)
 {
   return openat(groups->base[0], group->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -130,6 +122,16 @@ bool mcg_cgroup_put_number(int base, const char *group, const char *file, uint64
   char text[24];
   snprintf(text, sizeof text, "%llu", (unsigned long long)value);
   return mcg_cgroup_put(base, group, file, text);
+}
+
+int mcg_cgroup_doors(const mcg_cgroups *groups, const mcg_cgroup *group, int out[MCG_CONTROLLERS])
+{
+  for (size_t i = 0; i < MCG_CONTROLLERS; i++) {
+    if (groups->base[i] < 0) continue;
+    out[i] = open_file(groups->base[i], group->name, "tasks", O_WRONLY);
+    if (out[i] < 0) return -1;
+  }
+  return 0;
 }
 
 static bool read_file(int base, const char *group, const char *file, char *out, size_t size)

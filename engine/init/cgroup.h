@@ -4,9 +4,10 @@
  * later can judge whether its owner lives. On version 1 there is one directory of that name in each
  * hierarchy; a group has no descriptor, only its name, so that many cost nothing.
  *
- * Attaching a process to a group waits for an RCU grace period (10 ms and more where attaches are
- * rare). On version 2 a sandbox is born in its group instead (CLONE_INTO_CGROUP); on version 1 it is
- * cloned from a seat (seat.h) that attached itself beforehand. */
+ * Attaching a process to a group waits for an RCU grace period, 14 ms where attaches are rare. On
+ * version 2 a sandbox is born in its group instead (CLONE_INTO_CGROUP). On version 1 a thread that moves
+ * itself, by writing 0 to `tasks`, takes no such lock, 0.2 ms for three groups: the sandbox's first act
+ * is to walk through doors that the spawner opened for it. */
 #ifndef MCG_INIT_CGROUP_H
 #define MCG_INIT_CGROUP_H
 
@@ -35,8 +36,9 @@ void mcg_cgroups_open(mcg_cgroups *groups, pid_t engine, uint64_t start);
 void mcg_cgroup_name(const mcg_cgroups *groups, uint64_t serial, mcg_cgroup *out);
 /* The directories. 0, or -1 with errno; what was made is mcg_cgroup_remove's. */
 int mcg_cgroup_make(const mcg_cgroups *groups, const mcg_cgroup *group);
-int mcg_cgroup_enter(const mcg_cgroups *groups, const mcg_cgroup *group); /* the caller; slow */
-int mcg_cgroup_open(const mcg_cgroups *groups, const mcg_cgroup *group);  /* v2: for clone3 */
+int mcg_cgroup_open(const mcg_cgroups *groups, const mcg_cgroup *group); /* v2: for clone3 */
+/* v1: descriptors to be written "0" to by whoever is to be in it; -1 where there is no controller. */
+int mcg_cgroup_doors(const mcg_cgroups *groups, const mcg_cgroup *group, int out[MCG_CONTROLLERS]);
 
 /* Writes the limits of the spec, and an ENFORCED text for each that it asks for: how it is enforced,
  * or "none: why". -1 with errno: a limit could not be written that this machine can; `what` names it. */

@@ -13,13 +13,13 @@
 #include "server.h"
 #include "kernel.h"
 
-#define NAMESPACES \
-  (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+#define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
 void mcg_jail_order_init(mcg_jail_order *order)
 {
   *order = (mcg_jail_order){.control = -1, .spawner_pidfd = -1, .cgroup = -1, .range = 1,
                             .rootfs = -1, .project = -1, .disk = -1};
+  for (size_t i = 0; i < MCG_CONTROLLERS; i++) order->doors[i] = -1;
   for (size_t i = 0; i < MCG_JAIL_MOUNTS_MAX; i++) order->mounts[i] = -1;
 }
 
@@ -33,6 +33,7 @@ void mcg_jail_order_fini(mcg_jail_order *order)
 {
   close_fd(&order->control);
   close_fd(&order->cgroup);
+  for (size_t i = 0; i < MCG_CONTROLLERS; i++) close_fd(&order->doors[i]);
   close_fd(&order->rootfs);
   close_fd(&order->project);
   close_fd(&order->disk);
@@ -104,10 +105,23 @@ static int confine(mcg_jail *jail)
   return close_the_rest(jail) < 0 ? -1 : mcg_jail_seccomp(jail);
 }
 
+/* Into its groups first, so that all that follows is counted and limited; then the namespace whose
+ * root they are. The spawner's right to move processes is in the descriptors. */
+static int enter_groups(mcg_jail *jail)
+{
+  for (size_t i = 0; i < MCG_CONTROLLERS; i++)
+    if (jail->order->doors[i] >= 0 && write(jail->order->doors[i], "0", 1) != 1)
+      return mcg_jail_fail(jail, "cgroup", errno, "enter a control group");
+  if (jail->order->cgroup >= 0) return 0; /* born in both */
+  if (unshare(CLONE_NEWCGROUP) < 0)
+    return mcg_jail_fail(jail, "userns", errno, "make the cgroup namespace");
+  return 0;
+}
+
 static int build(mcg_jail *jail)
 {
   umask(022);
-  if (mcg_jail_maps(jail) < 0) return -1;
+  if (enter_groups(jail) < 0 || mcg_jail_maps(jail) < 0) return -1;
   if (tie_to_spawner(jail) < 0) return -1; /* after the ids: a change of ids clears the signal */
   mcg_jail_note(jail, "pid_namespace=on");
   if (setsid() < 0 && errno != EPERM) return mcg_jail_fail(jail, "userns", errno, "setsid");
@@ -166,14 +180,13 @@ static int become(const mcg_jail_order *order, bool back)
   return (int)syscall(SYS_setresuid, -1, uid, -1);
 }
 
-pid_t mcg_jail_clone(const mcg_jail_order *order, bool as_sibling, int *pidfd)
+pid_t mcg_jail_clone(const mcg_jail_order *order, int *pidfd)
 {
   int fd = -1;
   mcg_clone_args args = {.flags = NAMESPACES | CLONE_PIDFD, .pidfd = (uintptr_t)&fd};
   if (order->spec.network == 0) args.flags |= CLONE_NEWNET;
-  if (as_sibling) args.flags |= CLONE_PARENT;
   if (order->cgroup >= 0) {
-    args.flags |= MCG_CLONE_INTO_CGROUP;
+    args.flags |= MCG_CLONE_INTO_CGROUP | CLONE_NEWCGROUP;
     args.cgroup = (uint64_t)order->cgroup;
   }
   if (become(order, false) < 0) return -1;

@@ -1,7 +1,6 @@
 /* jail.h: one isolated sandbox, from the clone to its init serving commands.
  *
- * mcg_jail_clone is called by the spawner, or by a seat for it; everything after the clone happens in
- * the child, which builds its world, confines itself and becomes init. What fails there is told to the
+ * mcg_jail_clone is called by the spawner; everything after the clone happens in the child, which builds its world, confines itself and becomes init. What fails there is told to the
  * engine by a FAILED frame on the control socket; nothing is left, for the child is its own namespace.
  * The child's steps are one function a file (maps.c, mounts.c, rootfs.c, dev.c, etc.c, proc.c, net.c,
  * lockdown.c, landlock.c); each returns 0, or -1 after mcg_jail_fail. */
@@ -12,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "cgroup.h"
 #include "spawn.h"
 
 #define MCG_JAIL_MOUNTS_MAX 64
@@ -22,6 +22,7 @@ typedef struct mcg_jail_order {
   int control;       /* init's end of the control socket */
   int spawner_pidfd; /* the child leaves when this is readable */
   int cgroup;        /* v2: the directory to be born in */
+  int doors[MCG_CONTROLLERS]; /* v1: the files to enter by */
   bool take_uid;     /* the caller is root and gives the sandbox host_uid and host_gid */
   uint32_t host_uid, host_gid; /* who the sandbox is on the host */
   uint32_t range;    /* length of the id map; 1 but for profile packages */
@@ -34,9 +35,8 @@ typedef struct mcg_jail_order {
 void mcg_jail_order_init(mcg_jail_order *order);
 void mcg_jail_order_fini(mcg_jail_order *order); /* closes its descriptors, frees its spec */
 
-/* Returns the child's pid and its pidfd, or -1 with errno. `as_sibling`: the child becomes a child of
- * the caller's parent. Never returns in the child. */
-pid_t mcg_jail_clone(const mcg_jail_order *order, bool as_sibling, int *pidfd);
+/* Returns the child's pid and its pidfd, or -1 with errno. Never returns in the child. */
+pid_t mcg_jail_clone(const mcg_jail_order *order, int *pidfd);
 
 /* ---- inside the child ----------------------------------------------------------------------- */
 

@@ -114,11 +114,9 @@ void mcg_janitor(mcg_spawner_state *state)
     if (!box->dead) mcg_sys_pidfd_kill(box->pidfd, SIGKILL);
   for (mcg_box *box = state->boxes; box; box = box->next)
     if (!box->dead && box->pidfd >= 0) mcg_box_wait(state, box);
-  for (size_t i = 0; i < MCG_SEATS; i++) mcg_seat_end(&state->seats[i]);
   mcg_plain_sweep(state);
   for (mcg_box *box = state->boxes; box; box = box->next) {
     if (box->directory) mcg_remove_tree(AT_FDCWD, box->directory);
     remove_group(state, &box->cgroup);
   }
-  for (size_t i = 0; i < MCG_SEATS; i++) remove_group(state, &state->seats[i].cgroup);
 }

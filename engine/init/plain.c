@@ -80,8 +80,6 @@ static bool known(const mcg_spawner_state *state, pid_t pid)
 {
   for (const mcg_box *box = state->boxes; box; box = box->next)
     if (box->pid == pid && !box->dead) return true;
-  for (size_t i = 0; i < MCG_SEATS; i++)
-    if (state->seats[i].socket >= 0 && state->seats[i].pid == pid) return true;
   return false;
 }
 

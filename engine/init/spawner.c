@@ -213,8 +213,6 @@ static void destroy(mcg_spawner_state *state, uint32_t id)
 /* One CREATE on its way. */
 typedef struct request {
   mcg_jail_order order;
-  const uint8_t *body;
-  size_t len;
   mcg_wire enforced;
   mcg_failure failure;
 } request;
@@ -246,36 +244,6 @@ static int clone_failed(int error, mcg_failure *failure)
   return mcg_failure_set(failure, "userns", error, "make the sandbox's namespaces");
 }
 
-static void drop_group(mcg_spawner_state *state, mcg_cgroup *group)
-{
-  mcg_cgroup_kill(&state->cgroups, group);
-  mcg_cgroup_remove(&state->cgroups, group);
-}
-
-static void bury_seats(mcg_spawner_state *state, int options)
-{
-  unsigned kept = 0;
-  for (unsigned i = 0; i < state->leaving_count; i++)
-    if (waitpid(state->leaving[i], NULL, __WALL | options) == 0)
-      state->leaving[kept++] = state->leaving[i];
-  state->leaving_count = kept;
-}
-
-/* The seat that is nearest to being ready; a new one where there is none. */
-static mcg_seat *find_seat(mcg_spawner_state *state)
-{
-  mcg_seat *best = NULL, *empty = NULL;
-  for (size_t i = 0; i < MCG_SEATS; i++) {
-    mcg_seat *seat = &state->seats[i];
-    if (seat->socket < 0)
-      empty = seat;
-    else if (!best || (seat->ready && !best->ready) || (seat->ready == best->ready && seat->pid < best->pid))
-      best = seat;
-  }
-  if (best) return best;
-  return mcg_seat_start(empty, &state->cgroups, ++state->serial, state->self_pidfd) < 0 ? NULL : empty;
-}
-
 static int limit(mcg_spawner_state *state, mcg_box *box, const mcg_spawn_spec *spec, mcg_wire *enforced,
                  mcg_failure *failure)
 {
@@ -284,46 +252,21 @@ static int limit(mcg_spawner_state *state, mcg_box *box, const mcg_spawn_spec *s
   return mcg_failure_set(failure, "cgroup", errno, "set the limit of %s", what);
 }
 
-/* cgroup v1: out of a seat. */
-static int clone_seated(mcg_spawner_state *state, mcg_box *box, request *r)
+static int clone_limited(mcg_spawner_state *state, mcg_box *box, request *r)
 {
-  mcg_seat *seat = find_seat(state);
-  if (!seat) return mcg_failure_set(&r->failure, "clone", errno, "no process for another sandbox");
-  if (mcg_seat_wait(seat) < 0) {
-    int error = errno;
-    drop_group(state, &seat->cgroup);
-    return mcg_failure_set(&r->failure, "cgroup", error, "make a control group");
+  if (state->cgroups.mode != MCG_CGROUP_NONE) {
+    mcg_cgroup_name(&state->cgroups, ++state->serial, &box->cgroup);
+    if (mcg_cgroup_make(&state->cgroups, &box->cgroup) < 0)
+      return mcg_failure_set(&r->failure, "cgroup", errno, "make a control group");
   }
-  box->cgroup = seat->cgroup;
-  if (limit(state, box, &r->order.spec, &r->enforced, &r->failure) < 0) {
-    mcg_seat_end(seat);
-    return -1;
-  }
-  pid_t left = seat->pid;
-  box->pid = mcg_seat_clone(seat, &r->order, r->body, r->len, &box->pidfd);
-  if (box->pid < 0) return clone_failed(errno, &r->failure);
-  if (state->leaving_count == MCG_LEAVING) bury_seats(state, 0);
-  state->leaving[state->leaving_count++] = left;
-  return 0;
-}
-
-/* cgroup v2: born in its group. */
-static int clone_into_group(mcg_spawner_state *state, mcg_box *box, request *r)
-{
-  mcg_cgroup_name(&state->cgroups, ++state->serial, &box->cgroup);
-  if (mcg_cgroup_make(&state->cgroups, &box->cgroup) < 0)
-    return mcg_failure_set(&r->failure, "cgroup", errno, "make a control group");
   if (limit(state, box, &r->order.spec, &r->enforced, &r->failure) < 0) return -1;
-  r->order.cgroup = mcg_cgroup_open(&state->cgroups, &box->cgroup);
-  if (r->order.cgroup < 0) return mcg_failure_set(&r->failure, "cgroup", errno, "open a control group");
-  box->pid = mcg_jail_clone(&r->order, false, &box->pidfd);
-  return box->pid < 0 ? clone_failed(errno, &r->failure) : 0;
-}
-
-static int clone_plainly(mcg_spawner_state *state, mcg_box *box, request *r)
-{
-  if (limit(state, box, &r->order.spec, &r->enforced, &r->failure) < 0) return -1;
-  box->pid = mcg_jail_clone(&r->order, false, &box->pidfd);
+  if (state->cgroups.mode == MCG_CGROUP_V2)
+    r->order.cgroup = mcg_cgroup_open(&state->cgroups, &box->cgroup);
+  bool shut = state->cgroups.mode == MCG_CGROUP_V2 && r->order.cgroup < 0;
+  if (state->cgroups.mode == MCG_CGROUP_V1)
+    shut = mcg_cgroup_doors(&state->cgroups, &box->cgroup, r->order.doors) < 0;
+  if (shut) return mcg_failure_set(&r->failure, "cgroup", errno, "open a control group");
+  box->pid = mcg_jail_clone(&r->order, &box->pidfd);
   return box->pid < 0 ? clone_failed(errno, &r->failure) : 0;
 }
 
@@ -350,11 +293,7 @@ static int jail_start(mcg_spawner_state *state, mcg_box *box, request *r)
     return mcg_failure_set(&r->failure, "bind", E2BIG, "more than %d binds", MCG_JAIL_MOUNTS_MAX);
   r->order.spawner_pidfd = state->self_pidfd;
   if (choose_ids(state, box, r) < 0 || mcg_place_prepare(state, &r->order, &r->failure) < 0) return -1;
-  switch (state->cgroups.mode) {
-  case MCG_CGROUP_V1: return clone_seated(state, box, r);
-  case MCG_CGROUP_V2: return clone_into_group(state, box, r);
-  default: return clone_plainly(state, box, r);
-  }
+  return clone_limited(state, box, r);
 }
 
 static int start_box(mcg_spawner_state *state, mcg_box *box, request *r)
@@ -403,7 +342,7 @@ static mcg_box *make(mcg_spawner_state *state, uint32_t id, request *r, int *eng
 
 static void create(mcg_spawner_state *state, uint32_t id, const uint8_t *body, size_t len)
 {
-  request r = {.body = body, .len = len};
+  request r = {0};
   int engine_end = -1;
   mcg_box *box = NULL;
   mcg_jail_order_init(&r.order);
@@ -495,27 +434,10 @@ static void listen_to_engine(mcg_spawner_state *state)
   if (!(message.msg_flags & MSG_TRUNC)) hear(state, packet, (size_t)len);
 }
 
-/* One at a time, and only while nobody asks for anything. */
-static bool refill_seats(mcg_spawner_state *state)
-{
-  if (state->cgroups.mode != MCG_CGROUP_V1) return false;
-  for (size_t i = 0; i < MCG_SEATS; i++) {
-    if (state->seats[i].socket >= 0) continue;
-    return mcg_seat_start(&state->seats[i], &state->cgroups, ++state->serial, state->self_pidfd) == 0;
-  }
-  return false;
-}
-
 static void turn(mcg_spawner_state *state)
 {
   struct epoll_event events[64];
-  int count = epoll_wait(state->epoll, events, 64, 0);
-  if (count == 0 && refill_seats(state)) return;
-  if (count == 0) {
-    bury_seats(state, WNOHANG);
-    bool more = state->leftovers || state->leaving_count;
-    count = epoll_wait(state->epoll, events, 64, more ? RETRY_MS : -1);
-  }
+  int count = epoll_wait(state->epoll, events, 64, state->leftovers ? RETRY_MS : -1);
   for (int i = 0; i < count; i++) {
     uint64_t what = events[i].data.u64;
     if (what == EVENT_ENGINE)
@@ -580,7 +502,6 @@ static int start(mcg_spawner_state *state)
   state->epoll = epoll_create1(EPOLL_CLOEXEC);
   state->self_pidfd = mcg_sys_pidfd_open(getpid());
   if (state->epoll < 0 || state->self_pidfd < 0) return -1;
-  for (size_t i = 0; i < MCG_SEATS; i++) state->seats[i].socket = -1;
   learn_rights(state);
   mcg_cgroups_open(&state->cgroups, state->engine_pid, state->engine_start);
   return watch(state, ENGINE_FD, EVENT_ENGINE) < 0 ||
