@@ -56,8 +56,9 @@ local function state()
   return { fds = descriptors(), processes = processes, sessions = sessions, tasks = tasks }
 end
 
----In a describe block: after each case everything must be as it was before, soon.
-function support.leaves_nothing()
+---In a describe block: after each case everything must be as it was before, soon. `setup` and
+---`teardown` run inside of that.
+function support.leaves_nothing(setup, teardown)
   local busted = getfenv(2)
   local before
   busted.before_each(function()
@@ -70,8 +71,10 @@ function support.leaves_nothing()
       mooncage.sleep(0.2)
     end
     before = state()
+    if setup then setup() end
   end)
   busted.after_each(function()
+    if teardown then teardown() end
     local now
     for _ = 1, 100 do
       collectgarbage()
