@@ -1,5 +1,5 @@
--- The contract of a command, the same on every backend: the same cases over the jail on both carriers
--- and over subprocess. A backend to come is added to support.sandboxes().
+-- The contract of a command, the same on every backend: the same cases over the jail on both
+-- carriers and over subprocess. A backend to come is added to support.sandboxes().
 local mooncage = require "mooncage"
 local support = require "support"
 
@@ -480,7 +480,9 @@ local function contract(sandbox)
 
     it("gives its result to each that waits", function()
       local process = assert(session:start "sleep 0.02; exit 4")
-      local function waiter() return mooncage.spawn(function() return process:wait().exit_code end) end
+      local function waiter()
+        return mooncage.spawn(function() return process:wait().exit_code end)
+      end
       assert.same({ 4, 4 }, mooncage.join { waiter(), waiter() })
       assert.equal(4, process:wait().exit_code)
     end)

@@ -81,7 +81,8 @@ local function files(sandbox)
   end)
 
   it("list has names as they are", function()
-    assert(session:exec [[mkdir odd; cd odd; touch "a b" '-n' "$(printf 'x\ny')" "$(printf 'q\377')"]])
+    assert(session:exec [[mkdir odd; cd odd
+      touch "a b" ./-n "$(printf 'x\ny')" "$(printf 'q\377')"]])
     local names = {}
     for _, entry in ipairs(assert(session:list "odd")) do names[#names + 1] = entry.name end
     table.sort(names)
@@ -92,7 +93,8 @@ local function files(sandbox)
   end)
 
   it("list of a thousand files is whole", function()
-    assert(session:exec "mkdir many; cd many; i=0; while [ $i -lt 1000 ]; do : > f$i; i=$((i+1)); done")
+    assert(session:exec
+      "mkdir many; cd many; i=0; while [ $i -lt 1000 ]; do : > f$i; i=$((i+1)); done")
     assert.equal(1000, #assert(session:list "many"))
   end)
 
@@ -143,7 +145,8 @@ local function files(sandbox)
   end)
 
   it("upload follows no link of the host", function()
-    support.host(("cd %s; mkdir t; echo secret > outside; ln -s ../outside t/link"):format(directory))
+    support.host(("cd %s; mkdir t; echo secret > outside; ln -s ../outside t/link"):format(
+      directory))
     local ok, err = session:upload(directory .. "/t", "up")
     assert.is_nil(ok)
     assert.is_string(err.code)
@@ -196,8 +199,8 @@ local function files(sandbox)
   end)
 
   it("a hostile tar is refused", function()
-    support.host(("cd %s; echo x > evil; tar --absolute-names -cf evil.tar --transform 's,^,../,' evil")
-      :format(directory))
+    support.host(([[cd %s; echo x > evil
+      tar --absolute-names -cf evil.tar --transform 's,^,../,' evil]]):format(directory))
     local ok, err = session:restore_workspace(directory .. "/evil.tar")
     assert.is_nil(ok)
     assert.is_string(err.code)

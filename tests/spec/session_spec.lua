@@ -92,10 +92,14 @@ describe("a candidate", function()
   end)
 
   it("refuses an unknown option, with the nearest, and a wrong type", function()
-    local ok, message = pcall(function() return mooncage.jail { profil = "strict" } end)
+    local ok, message = pcall(function()
+      local candidate = mooncage.jail { profil = "strict" }
+      return candidate -- no tail call: the line is to be blamed
+    end)
     assert.is_false(ok)
     assert.truthy(message:match "session_spec.lua:%d+: .*'profil' %(did you mean 'profile'%?%)")
-    assert.error_matches(function() mooncage.jail { profile = 3 } end, "must be a string, not a number")
+    assert.error_matches(function() mooncage.jail { profile = 3 } end,
+      "must be a string, not a number")
     assert.error_matches(function() mooncage.jail "strict" end, "must be a table")
   end)
 
@@ -258,7 +262,8 @@ describe("a session", function()
       environment = { PLAIN = "p", TOKEN = mooncage.secret "s3cret" },
     })
     assert.equal("p s3cret\n", assert(session:exec "echo $PLAIN $TOKEN").stdout)
-    assert.equal("other\n", assert(session:exec("echo $PLAIN", { env = { PLAIN = "other" } })).stdout)
+    local result = assert(session:exec("echo $PLAIN", { env = { PLAIN = "other" } }))
+    assert.equal("other\n", result.stdout)
     assert.falsy(mooncage.json.encode(session:info()):find("s3cret", 1, true))
     session:close()
   end)
