@@ -11,7 +11,6 @@ local mooncage = {
   run = core.run,
   resume = core.resume,
   doctor = core.doctor,
-  reap = core.reap,
   json = { encode = core.encode, decode = core.decode, array = core.array, null = core.null },
 }
 
@@ -116,6 +115,18 @@ function mooncage.secret_file(path)
     return nil, core.error("not_found", "secret file " .. (why or path .. ": cannot be read"))
   end
   return core.secret((text:gsub("\r?\n$", "")))
+end
+
+---Removes what engines that no longer live have left behind.
+---@param options { dry_run: boolean? }?
+---@return { removed: { kind: string, name: string }[] }? report, mooncage.Error? err
+function mooncage.reap(options)
+  for key, value in pairs(options or {}) do
+    if key ~= "dry_run" or type(value) ~= "boolean" then
+      error("mooncage: reap: the one option is dry_run, true or false", 2)
+    end
+  end
+  return core.reap(options ~= nil and options.dry_run)
 end
 
 ---Runs a chunk as a script: see host.lua.
