@@ -1,5 +1,5 @@
-/* json.c: Lua values to JSON text and back. Integers stay integers; strings that are not UTF-8, or
- * hold NUL, become {"base64": "..."}; keys are in order. What JSON cannot say (functions, NaN,
+/* json.c: Lua values to JSON text and back. Integers stay integers; strings that are not UTF-8 (for
+ * the engine also those that hold NUL) become {"base64": "..."}; keys are in order. What JSON cannot say (functions, NaN,
  * cycles, mixed keys) raises, with the path to it. An empty table is {}, one made by core.array is
  * []. */
 #include "bind.h"
@@ -111,10 +111,10 @@ static size_t utf8_length(const unsigned char *s, size_t left)
   return n;
 }
 
-static bool is_text(const char *s, size_t len)
+static bool is_text(const char *s, size_t len, bool with_nul)
 {
   for (size_t i = 0; i < len;) {
-    size_t n = s[i] ? utf8_length((const unsigned char *)s + i, len - i) : 0;
+    size_t n = s[i] || with_nul ? utf8_length((const unsigned char *)s + i, len - i) : 0;
     if (n == 0) return false;
     i += n;
   }
@@ -161,7 +161,7 @@ static void put_quoted(struct encoder *e, const char *s, size_t len)
 
 static void put_string(struct encoder *e, const char *s, size_t len)
 {
-  if (is_text(s, len))
+  if (is_text(s, len, !e->reveal))
     put_quoted(e, s, len);
   else
     put_base64(e, (const unsigned char *)s, len);
@@ -216,7 +216,7 @@ static void encode_object(struct encoder *e, int index, int count, const struct 
     lua_pop(L, 1);
     size_t len;
     const char *key = lua_tolstring(L, -1, &len);
-    if (!is_text(key, len)) refuse(e, path, "a key is not UTF-8 text");
+    if (!is_text(key, len, false)) refuse(e, path, "a key is not UTF-8 text");
     keys[n++] = key;
   }
   qsort(keys, (size_t)n, sizeof *keys, compare_keys);
@@ -391,7 +391,7 @@ int mcg_lua_decode(lua_State *L, const char *text, size_t len)
   luaL_checkstack(L, 4, "too many results");
   lua_pushcfunction(L, push_json_protected);
   json_error_t why;
-  json_t *value = json_loadb(text, len, JSON_DECODE_ANY, &why);
+  json_t *value = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
   if (!value) {
     lua_pop(L, 1);
     mcg_lua_fail(L, MCG_INVALID, NULL, "not JSON: line %d: %s", why.line, why.text);

@@ -1,10 +1,10 @@
 /* system.c: what the command alone needs of the system: the directory where sessions that stay have
  * their sockets, and the start of a keeper process. The module is "mooncage.cli.system". */
 #include "system.h"
+#include "bind.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <lauxlib.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -155,13 +155,16 @@ static size_t receive_all(int fd, char *buffer, size_t cap)
   return have;
 }
 
-/* spawn_keeper(text) -> reply, or nil and a message. Starts this program anew as `__keeper` in a
- * session of its own; `text` goes over its stdin, so that no secret is in an argument; the reply is
- * what it says before it lets go of us. Blocks: the command has nothing else to do. */
+/* spawn_keeper(order) -> reply, or nil and a message. Starts this program anew as `__keeper` in a
+ * session of its own; the order, secrets revealed, goes over its stdin as JSON, so that none is in
+ * an argument; the reply is what it says before it lets go of us. Blocks: the command has nothing
+ * else to do. */
 static int spawn_keeper(lua_State *L)
 {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  mcg_lua_encode(L, 1, "config");
   size_t len;
-  const char *text = luaL_checklstring(L, 1, &len);
+  const char *text = lua_tolstring(L, -1, &len);
   int pair[2];
   pid_t pid;
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)

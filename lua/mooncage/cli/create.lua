@@ -29,7 +29,7 @@ local function start(flags)
     }
   end
   local order = { config = without_functions(config), ttl = flags.ttl or HOUR, copies = copies }
-  local reply, why = system.spawn_keeper(mooncage.json.encode(order))
+  local reply, why = system.spawn_keeper(order)
   local card = reply and mooncage.json.decode(reply)
   if type(card) ~= "table" then
     return nil, { code = "internal", message = why or "the keeper gave no answer that makes sense" }

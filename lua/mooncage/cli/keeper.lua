@@ -2,7 +2,6 @@
 -- configuration on its standard input; it opens the session, answers with the id, lets go of the
 -- terminal and holds the sandbox until it is stopped, its time is over, or a signal ends it.
 local exit = require "mooncage.cli.exit"
-local json = require "mooncage.cli.json"
 local keepers = require "mooncage.cli.keepers"
 local mooncage = require "mooncage"
 local output = require "mooncage.cli.output"
@@ -13,7 +12,7 @@ local terminal = require("mooncage.core").terminal
 local keeper = {}
 
 local function answer(document)
-  output.write(json.encode(document) .. "\n")
+  output.document(document)
 end
 
 local function plain(err)

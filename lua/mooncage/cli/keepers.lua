@@ -1,8 +1,9 @@
 -- keepers.lua: the sessions that stay, as other processes find them. Each has two files in the
 -- user's runtime directory: ID.sock, on which its keeper listens, and ID.json, what it takes to
 -- resume it. Neither holds a secret; the directory is the user's alone.
+local core = require "mooncage.core"
 local mooncage = require "mooncage"
-local nearest = require "mooncage.cli.nearest"
+local nearest = require("mooncage.core").nearest
 local system = require "mooncage.cli.system"
 
 local keepers = {}
@@ -174,7 +175,7 @@ function keepers.announce(session, ends_at)
   local state, problem = session:state()
   if not state then return nil, problem end
   local card = { state = state, ends_at = ends_at, created_at = os.time() }
-  local text = require("mooncage.cli.json").encode(card)
+  local text = core.encode(card)
   local path = ("%s/%s.json"):format(directory, session.id)
   local ok, why = system.write_private(path, text)
   if not ok then return nil, { code = "unavailable", message = why } end

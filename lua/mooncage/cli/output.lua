@@ -1,5 +1,6 @@
 -- output.lua: what Mooncage itself says. Errors and warnings go to stderr; with --json the one
 -- document goes to stdout, and nothing else does. A command's own output never passes here.
+local core = require "mooncage.core"
 local output = {}
 
 local state = { json = false, quiet = false, verbose = 0, color = false, color_out = false }
@@ -42,7 +43,7 @@ end
 
 ---One JSON document, on a line of its own.
 function output.document(value)
-  return output.write(require("mooncage.cli.json").encode(value) .. "\n")
+  return output.write(core.encode(value) .. "\n")
 end
 
 local function to_stderr(text)

@@ -1,7 +1,7 @@
 -- parse.lua: reads the command line by the table. It is written here rather than fed to
 -- lua-argparse: loading that costs 1.9 ms of the 18 that a whole `mooncage run -- true` may take,
 -- and the words of scripts and commands have to come through untouched.
-local nearest = require "mooncage.cli.nearest"
+local nearest = require("mooncage.core").nearest
 local spec = require "mooncage.cli.table"
 local values = require "mooncage.cli.values"
 

@@ -1,6 +1,6 @@
 -- ps.lua: `mooncage ps`: the sessions that stay.
+local core = require "mooncage.core"
 local exit = require "mooncage.cli.exit"
-local json = require "mooncage.cli.json"
 local keepers = require "mooncage.cli.keepers"
 local output = require "mooncage.cli.output"
 
@@ -36,7 +36,7 @@ function ps.main()
     return exit.of_error(err)
   end
   if output.is_json() then
-    return output.document { sessions = json.list(entries) } and exit.OK or exit.FAILED
+    return output.document { sessions = core.array(entries) } and exit.OK or exit.FAILED
   end
   print_table(entries)
   return exit.OK

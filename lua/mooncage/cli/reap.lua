@@ -1,6 +1,6 @@
 -- reap.lua: `mooncage reap`: removes what sandboxes of engines that died have left.
+local core = require "mooncage.core"
 local exit = require "mooncage.cli.exit"
-local json = require "mooncage.cli.json"
 local keepers = require "mooncage.cli.keepers"
 local mooncage = require "mooncage"
 local output = require "mooncage.cli.output"
@@ -19,7 +19,7 @@ function reap.main(line)
     removed[#removed + 1] = { kind = "socket", name = path }
   end
   if output.is_json() then
-    local document = { removed = json.list(removed), dry_run = dry_run }
+    local document = { removed = core.array(removed), dry_run = dry_run }
     return output.document(document) and exit.OK or exit.FAILED
   end
   local done = dry_run and "would remove" or "removed"

@@ -1,6 +1,6 @@
 -- stop.lua: `mooncage stop`: ends sessions that stay.
+local core = require "mooncage.core"
 local exit = require "mooncage.cli.exit"
-local json = require "mooncage.cli.json"
 local keepers = require "mooncage.cli.keepers"
 local output = require "mooncage.cli.output"
 
@@ -33,10 +33,10 @@ function stop.main(line)
     end
   end
   if failure then
-    output.error(failure, output.is_json() and { stopped = json.list(stopped) } or nil)
+    output.error(failure, output.is_json() and { stopped = core.array(stopped) } or nil)
     return exit.of_error(failure)
   end
-  if output.is_json() and not output.document { stopped = json.list(stopped) } then
+  if output.is_json() and not output.document { stopped = core.array(stopped) } then
     return exit.FAILED
   end
   return exit.OK
