@@ -1,38 +1,160 @@
 /* builtin.c: the child that runs a built-in, and what all of them need. */
 #include "builtin.h"
 #include "command.h"
+#include "sys.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdarg.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 static mcg_slot *report; /* of this child; shared with init */
+static char gathered[65536];
+static size_t gathered_len;
 
 void builtin_fail(int number, const char *format, ...)
 {
   va_list args;
   va_start(args, format);
-  vsnprintf(report->text, sizeof report->text, format, args);
+  if (report) {
+    vsnprintf(report->text, sizeof report->text, format, args);
+    report->error = number ? number : EIO;
+  }
   va_end(args);
-  report->error = number ? number : EIO;
   _exit(1);
 }
 
-static void take_streams(const mcg_command *command)
+void *builtin_alloc(size_t size)
 {
-  for (int i = 0; i < 3; i++)
-    if (dup2(command->theirs[i], i) < 0) _exit(1);
-  syscall(SYS_close_range, 3, ~0U, 0);
+  void *room = calloc(1, size);
+  if (!room) builtin_fail(ENOMEM, "out of memory");
+  return room;
+}
+
+static void put_now(const char *bytes, size_t len)
+{
+  while (len) {
+    ssize_t put = write(1, bytes, len);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) builtin_fail(errno, "the receiver of the output is gone");
+    bytes += put;
+    len -= (size_t)put;
+  }
+}
+
+void builtin_flush(void)
+{
+  put_now(gathered, gathered_len);
+  gathered_len = 0;
+}
+
+void builtin_put(const void *bytes, size_t len)
+{
+  if (len > sizeof gathered - gathered_len) builtin_flush();
+  if (len >= sizeof gathered) {
+    put_now(bytes, len);
+    return;
+  }
+  memcpy(gathered + gathered_len, bytes, len);
+  gathered_len += len;
+}
+
+static size_t get_now(void *bytes, size_t len)
+{
+  for (;;) {
+    ssize_t got = read(0, bytes, len);
+    if (got >= 0) return (size_t)got;
+    if (errno != EINTR) builtin_fail(errno, "cannot read the input");
+  }
+}
+
+size_t builtin_get(void *bytes, size_t len)
+{
+  static char ahead[65536];
+  static size_t at, end;
+  size_t have = 0;
+  while (have < len) {
+    if (at == end && len - have >= sizeof ahead) {
+      size_t got = get_now((char *)bytes + have, len - have);
+      if (got == 0) break;
+      have += got;
+      continue;
+    }
+    if (at == end) {
+      at = 0;
+      end = get_now(ahead, sizeof ahead);
+      if (end == 0) break;
+    }
+    size_t piece = end - at < len - have ? end - at : len - have;
+    memcpy((char *)bytes + have, ahead + at, piece);
+    at += piece;
+    have += piece;
+  }
+  return have;
+}
+
+typedef struct mcg_builtin {
+  const char *name;
+  int least, most; /* arguments, the name not counted; most -1: any */
+  void (*run)(int argc, char **argv);
+} mcg_builtin;
+
+static const mcg_builtin builtins[] = {
+    {"read", 1, 3, builtin_read},       {"write", 2, 3, builtin_write},
+    {"list", 1, 1, builtin_list},       {"stat", 1, 1, builtin_stat},
+    {"mkdir", 2, 2, builtin_mkdir},     {"remove", 1, 1, builtin_remove},
+    {"move", 2, 2, builtin_move},       {"pack", 1, -1, builtin_pack},
+    {"pack-strict", 1, 1, builtin_pack}, {"unpack", 1, 1, builtin_unpack},
+    {"disk", 1, 1, builtin_disk},
+};
+
+static void run(const mcg_server *server, int argc, char **argv)
+{
+  if (strcmp(argv[0], "processes") == 0) {
+    builtin_processes(server);
+    return;
+  }
+  for (size_t i = 0; i < sizeof builtins / sizeof *builtins; i++) {
+    const mcg_builtin *builtin = &builtins[i];
+    if (strcmp(builtin->name, argv[0]) != 0) continue;
+    if (argc - 1 < builtin->least || (builtin->most >= 0 && argc - 1 > builtin->most))
+      builtin_fail(EINVAL, "wrong number of arguments for \"%s\"", argv[0]);
+    builtin->run(argc, argv);
+    return;
+  }
+  builtin_fail(ENOSYS, "there is no built-in \"%s\"", argv[0]);
+}
+
+/* Where init holds capabilities for `user=`, its child must not keep them. */
+static void become_command(const mcg_launch *launch)
+{
+  if (!launch->change_ids) return;
+  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct none[2] = {{0, 0, 0}, {0, 0, 0}};
+  long gid = (long)launch->gid, uid = (long)launch->uid;
+  long result = mcg_sys3(SYS_setgroups, 0, 0, 0);
+  if (result == 0) result = mcg_sys3(SYS_setresgid, gid, gid, gid);
+  if (result == 0) result = mcg_sys3(SYS_setresuid, uid, uid, uid);
+  if (result == 0) result = mcg_sys3(SYS_capset, (long)&header, (long)none, 0);
+  if (result < 0) builtin_fail((int)-result, "cannot become the user of the command");
 }
 
 _Noreturn void mcg_builtin_main(mcg_server *server, mcg_command *command, const mcg_exec *exec)
 {
-  (void)server;
   report = command->slot;
-  take_streams(command);
-  builtin_fail(ENOSYS, "there is no built-in \"%s\"", exec->argv[0]);
+  for (int i = 0; i < 3; i++)
+    if (dup2(command->theirs[i], i) < 0) _exit(1);
+  mcg_sys3(SYS_close_range, 3, ~0U, 0);
+  become_command(&exec->launch);
+  uint64_t end = 1ull << (SIGTERM - 1); /* how init asks a built-in to end, before it kills it */
+  mcg_sys(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&end, 0, sizeof end, 0);
+  umask(0); /* modes are the request's */
+  paths_init(server->config->workdir, server->config->confine_paths);
+  run(server, (int)exec->argc, exec->argv);
+  builtin_flush();
+  _exit(0);
 }

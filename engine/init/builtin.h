@@ -1,23 +1,77 @@
 /* builtin.h: functions of init that run in a forked child, confined like a command: its input and output
- * are the command's. They end by returning 0, or by builtin_fail. */
+ * are the command's. They end by returning, or by builtin_fail, whose number and text EXIT carries. */
 #ifndef MCG_BUILTIN_H
 #define MCG_BUILTIN_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
-/* Ends the built-in: EXIT carries `number` and the text. */
-_Noreturn void builtin_fail(int number, const char *format, ...) __attribute__((format(printf, 2, 3)));
+struct mcg_server;
 
-/* All of it to stdout, or the end of the built-in. */
+_Noreturn void builtin_fail(int number, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void *builtin_alloc(size_t size); /* zeroed; never NULL */
+
+/* All of it to stdout, gathered; or the end of the built-in. */
 void builtin_put(const void *bytes, size_t len);
 void builtin_flush(void);
+/* Up to len bytes from stdin; fewer only at its end. */
+size_t builtin_get(void *bytes, size_t len);
 
-/* An absolute or relative path of a request, opened as openat(2) would, but beneath the working directory
- * where paths are confined. -1: errno. */
-int builtin_open(const char *path, int flags, mode_t mode);
-/* The directory a path is in, and its last name (never "", ".", ".."). Fails by itself. */
-int builtin_open_parent(const char *path, char name[256]);
+/* paths.c. Paths of requests: relative to the working directory, or absolute; none leaves the working
+ * directory by "..". Where paths are confined (plain sandboxes) links are followed only beneath it. */
+void paths_init(const char *workdir, bool confined);
+int paths_open(const char *path, int flags, mode_t mode); /* -1: errno */
+int paths_need(const char *path, int flags);               /* or the end */
+/* The directory a path is in, and its last name, never "", "." or "..". */
+int paths_parent(const char *path, char name[256]);
+/* Makes directory and parents, and opens it. */
+int paths_make(const char *path, mode_t mode);
+
+/* tree walks that hold two descriptors however deep the tree is, and follow no link: walk.c */
+typedef struct walk_level {
+  dev_t dev;
+  ino_t ino;
+  size_t path_len;
+} walk_level;
+typedef struct tree_walk {
+  int fd; /* the directory one is in */
+  walk_level *levels;
+  size_t depth, cap;
+  char *path; /* relative to where the walk began, without a leading "./"; "" there */
+  size_t path_len, path_cap;
+} tree_walk;
+void walk_init(tree_walk *walk, int fd);                      /* takes fd */
+void walk_path(tree_walk *walk, const char *name);            /* path of an entry in the current directory */
+bool walk_down(tree_walk *walk, const char *name);            /* false: errno */
+bool walk_up(tree_walk *walk, char name[256]);                /* false: at the top. The name of what was left */
+void walk_fini(tree_walk *walk);
+
+/* One directory's entries, without "." and "..". */
+typedef struct entries {
+  int fd;
+  size_t at, len;
+  char bytes[32768];
+} entries;
+void entries_init(entries *list, int fd);                /* borrows fd, starts from its beginning */
+const char *entries_next(entries *list);                 /* NULL: the end */
+
+/* The built-ins themselves; argv[0] is the name, argc is right. */
+void builtin_read(int argc, char **argv);
+void builtin_write(int argc, char **argv);
+void builtin_list(int argc, char **argv);
+void builtin_stat(int argc, char **argv);
+void builtin_mkdir(int argc, char **argv);
+void builtin_remove(int argc, char **argv);
+void builtin_move(int argc, char **argv);
+void builtin_disk(int argc, char **argv);
+void builtin_pack(int argc, char **argv); /* pack-strict too */
+void builtin_unpack(int argc, char **argv);
+void builtin_processes(const struct mcg_server *server);
+
+/* tar_unpack.c, also for the fuzzer: an archive from builtin_get into a directory. */
+void tar_unpack(int root);
 
 #endif

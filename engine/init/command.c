@@ -384,10 +384,11 @@ void mcg_command_kill(mcg_command *command)
 {
   mcg_server *server = command->server;
   if (command->gone) return;
-  if (!command->killing) command->kill_ms = mcg_now_ms();
+  bool again = command->killing;
+  if (!again) command->kill_ms = mcg_now_ms();
   command->killing = true;
-  if (command->builtin) {
-    signal_process(command->parent_fd, SIGKILL);
+  if (command->builtin) { /* it may want to remove a temporary file first */
+    signal_process(command->parent_fd, again ? SIGKILL : SIGTERM);
     return;
   }
   atomic_store_explicit(&command->slot->kill, 1, memory_order_release);

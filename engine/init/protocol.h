@@ -47,10 +47,12 @@
  * BUILT-INS. EXEC with MCG_EXEC_BUILTIN runs a function of init in a child confined like a command;
  * ARG[0] is its name. Paths as in mooncage.h. Output is on stdout, input on stdin, failure in EXIT.
  *   read PATH [OFFSET [LENGTH]]   bytes of a regular file
- *   write PATH MODE(octal)        stdin to a temporary file beside it, renamed into place
- *   list PATH | stat PATH         MCG_ENTRY records (below)
+ *   write PATH MODE(octal) [LENGTH]   stdin to a temporary file beside it, renamed into place; fewer
+ *                                 bytes than LENGTH: an error, and nothing changes
+ *   list PATH | stat PATH         MCG_ENTRY records (below), in no order; a link itself, not its target
  *   mkdir PATH MODE | remove PATH | move FROM TO
- *   pack PATH [EXCLUDE...]        plain tar (pax) of the tree; sockets, fifos, devices are left out
+ *   pack PATH [EXCLUDE...]        plain tar (pax) of the tree; sockets, fifos, devices are left out, and
+ *                                 each EXCLUDE (a path in the tree) with what is below it
  *   pack-strict PATH              the same, but a symlink or special file in the tree is an error
  *   unpack PATH                   tar from stdin; files, directories, symlinks, hard links to earlier
  *                                 files; mode & 0777; "..", absolute names, devices are errors

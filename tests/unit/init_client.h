@@ -328,6 +328,7 @@ static client *client_start_with(int carrier, const char *dir)
   assert_non_null(path);
   assert_non_null(c);
   assert_int_equal(socketpair(AF_UNIX, (carrier ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC, 0, pair), 0);
+  signal(SIGPIPE, SIG_IGN);
   c->pid = fork();
   assert_true(c->pid >= 0);
   if (c->pid == 0) {
