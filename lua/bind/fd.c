@@ -19,10 +19,11 @@
 enum kind { OWN, SOCKET, REGULAR, CAREFUL };
 
 struct mcg_fd {
+  uv_loop_t *loop;
   uv_poll_t poll;
   enum kind kind;
   int fd, epoll, always;
-  bool writes, owned;
+  bool writes, owned, polling;
   mcg_fd_ready ready;
   void *data;
 };
@@ -59,32 +60,32 @@ mcg_fd *mcg_fd_open(uv_loop_t *loop, int fd, bool writes, mcg_fd_ready ready, vo
   if (fcntl(fd, F_GETFD) < 0) return NULL;
   mcg_fd *f = calloc(1, sizeof *f);
   if (!f) return NULL;
+  f->loop = loop;
   f->fd = fd;
-  f->always = -1;
+  f->epoll = f->always = -1;
   f->writes = writes;
   f->ready = ready;
   f->data = data;
   choose_kind(f);
+  return f;
+}
+
+/* Most descriptors never make anybody wait: the epoll is made by the first that does. */
+static int start_polling(mcg_fd *f)
+{
   f->epoll = epoll_create1(EPOLL_CLOEXEC);
-  struct epoll_event event = {.events = writes ? EPOLLOUT : EPOLLIN};
-  /* EPERM: always ready, such as a regular file or /dev/null. */
-  bool polled = f->epoll >= 0 && epoll_ctl(f->epoll, EPOLL_CTL_ADD, f->fd, &event) == 0;
-  if (f->epoll >= 0 && !polled && errno == EPERM) {
-    event.events = EPOLLOUT;
-    f->always = eventfd(0, EFD_CLOEXEC); /* writable for ever: it stands in */
-    polled = f->always >= 0 && epoll_ctl(f->epoll, EPOLL_CTL_ADD, f->always, &event) == 0;
+  if (f->epoll < 0) return -1;
+  struct epoll_event event = {.events = f->writes ? EPOLLOUT : EPOLLIN};
+  if (epoll_ctl(f->epoll, EPOLL_CTL_ADD, f->fd, &event) < 0) {
+    if (errno != EPERM) return -1;
+    event.events = EPOLLOUT; /* a regular file or /dev/null is always ready: */
+    f->always = eventfd(0, EFD_CLOEXEC); /* and so is this, which stands in for it */
+    if (f->always < 0 || epoll_ctl(f->epoll, EPOLL_CTL_ADD, f->always, &event) < 0) return -1;
   }
-  if (polled && uv_poll_init(loop, &f->poll, f->epoll) == 0) {
-    f->poll.data = f;
-    return f;
-  }
-  int number = errno;
-  if (f->epoll >= 0) close(f->epoll);
-  if (f->owned) close(f->fd);
-  if (f->always >= 0) close(f->always);
-  free(f);
-  errno = number;
-  return NULL;
+  if (uv_poll_init(f->loop, &f->poll, f->epoll) < 0) return -1;
+  f->poll.data = f;
+  f->polling = true;
+  return 0;
 }
 
 ssize_t mcg_fd_read(mcg_fd *f, void *buffer, size_t cap)
@@ -117,28 +118,37 @@ ssize_t mcg_fd_write(mcg_fd *f, const void *bytes, size_t len)
   return n;
 }
 
-void mcg_fd_arm(mcg_fd *f)
+int mcg_fd_arm(mcg_fd *f)
 {
+  if (!f->polling && start_polling(f) < 0) return -1;
   uv_poll_start(&f->poll, UV_READABLE, on_poll);
+  return 0;
 }
 
 void mcg_fd_disarm(mcg_fd *f)
 {
-  uv_poll_stop(&f->poll);
+  if (f->polling) uv_poll_stop(&f->poll);
+}
+
+static void fd_free(mcg_fd *f)
+{
+  if (f->epoll >= 0) close(f->epoll);
+  if (f->always >= 0) close(f->always);
+  if (f->owned) close(f->fd);
+  free(f);
 }
 
 static void on_closed(uv_handle_t *handle)
 {
-  mcg_fd *f = handle->data;
-  close(f->epoll);
-  if (f->always >= 0) close(f->always);
-  if (f->owned) close(f->fd);
-  free(f);
+  fd_free(handle->data);
 }
 
 void mcg_fd_close(mcg_fd *f)
 {
   if (!f) return;
   f->ready = NULL;
-  uv_close((uv_handle_t *)&f->poll, on_closed);
+  if (f->polling)
+    uv_close((uv_handle_t *)&f->poll, on_closed);
+  else
+    fd_free(f);
 }

@@ -16,7 +16,7 @@ mcg_fd *mcg_fd_open(uv_loop_t *loop, int fd, bool writes, mcg_fd_ready ready, vo
  * take less than it was given. */
 ssize_t mcg_fd_read(mcg_fd *f, void *buffer, size_t cap);
 ssize_t mcg_fd_write(mcg_fd *f, const void *bytes, size_t len);
-void mcg_fd_arm(mcg_fd *f);
+int mcg_fd_arm(mcg_fd *f); /* -1 with errno: it cannot be polled (no descriptors left) */
 void mcg_fd_disarm(mcg_fd *f);
 void mcg_fd_close(mcg_fd *f); /* frees later; NULL is fine; the descriptor itself stays open */
 

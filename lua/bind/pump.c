@@ -87,10 +87,8 @@ static void sink_ready(void *data)
     s->start += n;
     s->len -= n;
   }
-  if (s->len > 0) {
-    mcg_fd_arm(s->fd);
-    return;
-  }
+  if (s->len > 0 && mcg_fd_arm(s->fd) == 0) return;
+  if (s->len > 0) sink_lost(s);
   s->start = 0;
   if (s->paused && s->pump->exec) {
     s->paused = false;
@@ -118,19 +116,22 @@ bool mcg_pump_output(mcg_pump *p, int stream, const void *bytes, size_t len)
   s->rest = rest;
   s->start = 0;
   s->len += len - done;
-  s->paused = true;
-  mcg_fd_arm(s->fd);
-  return false;
+  s->paused = mcg_fd_arm(s->fd) == 0;
+  if (!s->paused) sink_lost(s);
+  return !s->paused;
 }
 
 /* ---- in ----------------------------------------------------------------------------------- */
-
-static void input_ready(void *data);
 
 static void input_end(mcg_pump *p)
 {
   p->input_over = true;
   if (p->exec) mcg_exec_close_stdin(p->exec);
+}
+
+static void input_wait(mcg_pump *p)
+{
+  if (mcg_fd_arm(p->input) < 0) input_end(p);
 }
 
 static void on_written(void *data, mcg_error *error)
@@ -142,7 +143,7 @@ static void on_written(void *data, mcg_error *error)
   if (p->ending)
     check_drained(p);
   else if (!p->input_over)
-    mcg_fd_arm(p->input);
+    input_wait(p);
 }
 
 static void input_ready(void *data)
@@ -152,7 +153,7 @@ static void input_ready(void *data)
   ssize_t n = mcg_fd_read(p->input, p->chunk, CHUNK);
   mcg_error *error = NULL;
   if (n < 0 && errno == EAGAIN) {
-    mcg_fd_arm(p->input);
+    input_wait(p);
   } else if (n <= 0) {
     input_end(p);
   } else if (mcg_exec_write(p->exec, p->chunk, (size_t)n, on_written, p, &error) < 0) {
@@ -189,7 +190,7 @@ void mcg_pump_bind(mcg_pump *p, mcg_exec *exec)
 {
   p->exec = exec;
   if (p->input)
-    mcg_fd_arm(p->input);
+    input_wait(p);
   else if (p->chunk)
     input_end(p);
 }

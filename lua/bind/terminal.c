@@ -156,10 +156,8 @@ static int write_more(lua_State *L)
   lua_rawgeti(L, LUA_REGISTRYINDEX, s->data_ref);
   const char *bytes = lua_tolstring(L, -1, &len);
   int rc = try_write(s, bytes, len);
-  if (rc == 0) {
-    mcg_fd_arm(s->fd);
-    return 0;
-  }
+  if (rc == 0) rc = mcg_fd_arm(s->fd);
+  if (rc == 0) return 0;
   int number = errno;
   luaL_unref(L, LUA_REGISTRYINDEX, s->data_ref);
   s->data_ref = LUA_NOREF;
@@ -178,10 +176,7 @@ static void on_ready(void *data)
     return;
   }
   struct read_result r = {s->buffer, mcg_fd_read(s->fd, s->buffer, READ_MAX)};
-  if (r.n < 0 && errno == EAGAIN) {
-    mcg_fd_arm(s->fd);
-    return;
-  }
+  if (r.n < 0 && errno == EAGAIN && mcg_fd_arm(s->fd) == 0) return;
   mcg_lua_complete(release(s), push_read, &r);
 }
 
@@ -223,10 +218,10 @@ static struct stream *begin(lua_State *L, bool writes, mcg_task **task)
 
 static int stream_wait(lua_State *L, struct stream *s, mcg_task *task)
 {
+  if (mcg_fd_arm(s->fd) < 0) return push_errno(L, "wait for a stream");
   lua_pushvalue(L, 1);
   s->self_ref = luaL_ref(L, LUA_REGISTRYINDEX);
   s->task = task;
-  mcg_fd_arm(s->fd);
   mcg_lua_cancelable(task, leave, s);
   return mcg_lua_wait(L, task);
 }
