@@ -84,26 +84,27 @@ static int add_mounts(const mcg_plan *plan, mcg_spawn_spec *spec, mcg_error **er
 
 /* ---- limits: what the machine can keep ---------------------------------------------------- */
 
-static const char *no_cgroup_fix(const mcg_machine *machine)
+/* The hierarchy that is mounted decides what helps, not the mode: that is "none" without rights. */
+static const char *no_cgroup_fix(void)
 {
-  return machine->cgroup == MCG_CGROUP_V1
-             ? "run as root, have root hand you directories named mooncage under "
-               "/sys/fs/cgroup/{memory,cpu,pids}, "
-               "leave the limit out, or set enforcement = \"best_effort\""
-             : "run in a delegated cgroup (systemd-run --user --scope -p Delegate=yes), leave the "
-               "limit out, or "
-               "set enforcement = \"best_effort\"";
+  bool unified = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
+  return unified
+             ? "run in a delegated cgroup (systemd-run --user --scope -p Delegate=yes), leave the "
+               "limit out, or set enforcement = \"best_effort\" (--best-effort)"
+             : "run as root, have root give you the cgroup that you are in under "
+               "/sys/fs/cgroup/{memory,cpu,pids}, leave the limit out, or set enforcement = "
+               "\"best_effort\" (--best-effort)";
 }
 
 /* The value to ask for: 0 where it cannot be kept and need not be. */
-static int keepable(mcg_session *session, const mcg_plan *plan, const mcg_machine *machine,
-                    const char *name, const char *mechanism, const mcg_limit *limit, bool can,
-                    uint64_t *out, mcg_error **err)
+static int keepable(mcg_session *session, const mcg_plan *plan, const char *name,
+                    const char *mechanism, const mcg_limit *limit, bool can, uint64_t *out,
+                    mcg_error **err)
 {
   *out = can ? limit->value : 0;
   if (can || !limit->value) return 0;
   if (limit->written && !plan->best_effort)
-    return mcg_fail(err, MCG_UNENFORCEABLE, no_cgroup_fix(machine),
+    return mcg_fail(err, MCG_UNENFORCEABLE, no_cgroup_fix(),
                     "limits.%s: there is no cgroup here that this user may limit", name);
   mcg_session_enforce(session, mechanism, "none: there is no cgroup that this user may limit");
   if (limit->written) mcg_session_warn(session, "limits.%s is not enforced (best effort)", name);
@@ -115,12 +116,12 @@ static int add_limits(mcg_session *session, const mcg_plan *plan, const mcg_mach
 {
   const mcg_limits *limits = &plan->limits;
   uint64_t memory, cpu, pids;
-  if (keepable(session, plan, machine, "memory_mb", "memory", &limits->memory_bytes,
-               machine->can_memory, &memory, err) < 0 ||
-      keepable(session, plan, machine, "cpu_count", "cpu", &limits->cpu_milli, machine->can_cpu,
-               &cpu, err) < 0 ||
-      keepable(session, plan, machine, "pid_limit", "pids", &limits->pids, machine->can_pids, &pids,
-               err) < 0)
+  if (keepable(session, plan, "memory_mb", "memory", &limits->memory_bytes, machine->can_memory,
+               &memory, err) < 0 ||
+      keepable(session, plan, "cpu_count", "cpu", &limits->cpu_milli, machine->can_cpu, &cpu, err) <
+          0 ||
+      keepable(session, plan, "pid_limit", "pids", &limits->pids, machine->can_pids, &pids, err) <
+          0)
     return -1;
   spec->cpu_milli = (uint32_t)cpu;
   spec->pids = (uint32_t)pids;
