@@ -2,6 +2,7 @@
 -- error shows where it came from, a signal cancels every task, and tasks that are still at work are
 -- waited for.
 local core = require "mooncage.core"
+local plain = require "mooncage.plain"
 
 local host = {}
 
@@ -16,7 +17,7 @@ local function show(err, traceback)
   if type(err) == "table" and err.fix then text = text .. "\n  fix: " .. tostring(err.fix) end
   traceback = traceback or type(err) == "table" and err.traceback
   if traceback then text = text .. "\n" .. traceback end
-  io.stderr:write("mooncage: ", text, "\n")
+  io.stderr:write("mooncage: ", plain(text), "\n")
 end
 
 ---Tasks that nobody waited for are still the script's: it ends when they have. False: one failed.

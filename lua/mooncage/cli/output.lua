@@ -1,6 +1,8 @@
 -- output.lua: what Mooncage itself says. Errors and warnings go to stderr; with --json the one
 -- document goes to stdout, and nothing else does. A command's own output never passes here.
 local core = require "mooncage.core"
+local plain = require "mooncage.plain"
+
 local output = {}
 
 local state = { json = false, quiet = false, verbose = 0, color = false, color_out = false }
@@ -52,12 +54,12 @@ end
 
 function output.warn(message)
   if state.quiet then return end
-  to_stderr(("mooncage: %s %s\n"):format(output.paint("yellow", "warning:"), message))
+  to_stderr(("mooncage: %s %s\n"):format(output.paint("yellow", "warning:"), plain(message)))
 end
 
 function output.note(message)
   if state.quiet then return end
-  to_stderr(("mooncage: %s\n"):format(message))
+  to_stderr(("mooncage: %s\n"):format(plain(message)))
 end
 
 ---Which of the engine's log lines are shown on stderr.
@@ -89,14 +91,14 @@ function output.error(err, extra)
   end
   local message = err.message or tostring(err)
   if err.backend then message = err.backend .. ": " .. message end
-  to_stderr(("mooncage: %s %s\n"):format(output.paint("red", "error:"), message))
+  to_stderr(("mooncage: %s %s\n"):format(output.paint("red", "error:"), plain(message)))
   local cause = err.cause
   for _ = 1, 8 do
     if not cause then break end
-    to_stderr(("  because: %s\n"):format(cause.message or tostring(cause)))
+    to_stderr(("  because: %s\n"):format(plain(cause.message or cause)))
     cause = cause.cause
   end
-  if err.fix then to_stderr(("  %s %s\n"):format(output.paint("bold", "fix:"), err.fix)) end
+  if err.fix then to_stderr(("  %s %s\n"):format(output.paint("bold", "fix:"), plain(err.fix))) end
 end
 
 return output

@@ -1,0 +1,37 @@
+-- plain.lua: text of ours that may hold what a sandbox, a file or another user wrote, made safe for a
+-- terminal. Nothing in it may act there: no title, no colour, no clipboard, no answer typed for us.
+
+local function escaped(byte) return ("\\x%02x"):format(byte) end
+
+-- How many bytes a character takes that begins with this one.
+local function length(byte)
+  if byte >= 240 and byte <= 244 then return 4 end
+  if byte >= 224 and byte <= 239 then return 3 end
+  return byte >= 194 and byte <= 223 and 2 or nil
+end
+
+-- Whole characters stay, but for the C1 controls; any other byte is shown as its number, since
+-- 8-bit terminals obey 80 to 9F.
+local function high(bytes)
+  local out, at = {}, 1
+  while at <= #bytes do
+    local byte = bytes:byte(at)
+    local size = length(byte)
+    local character = size and bytes:sub(at, at + size - 1)
+    local whole = size and #character == size and not character:find("[^\128-\191]", 2)
+    if whole and not (byte == 194 and character:byte(2) < 160) then
+      out[#out + 1], at = character, at + size
+    else
+      out[#out + 1], at = escaped(byte), at + 1
+    end
+  end
+  return table.concat(out)
+end
+
+---Control characters and what is no UTF-8 are shown as \xNN; newline and tab stay.
+---@param text any
+---@return string
+return function(text)
+  text = tostring(text):gsub("[%z\1-\8\11-\31\127]", function(byte) return escaped(byte:byte()) end)
+  return (text:gsub("[\128-\255]+", high))
+end
