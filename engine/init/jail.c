@@ -91,9 +91,9 @@ static int standard_streams(mcg_jail *jail)
 /* Only the control socket stays, as descriptor 3. */
 static int close_the_rest(mcg_jail *jail)
 {
-  int control = jail->order->control;
-  if (control != 3 && dup3(control, 3, O_CLOEXEC) < 0)
+  if (jail->control != 3 && dup3(jail->control, 3, O_CLOEXEC) < 0)
     return mcg_jail_fail(jail, "caps", errno, "move the control socket");
+  jail->control = 3;
   if (mcg_sys_close_range(4, ~0u) < 0)
     return mcg_jail_fail(jail, "caps", errno, "close_range: Linux 5.9 or newer is needed");
   return 0;
@@ -154,17 +154,18 @@ static void child(const mcg_jail_order *order) __attribute__((noreturn));
 static void child(const mcg_jail_order *order)
 {
   static mcg_jail jail; /* its text lives as long as init */
-  jail = (mcg_jail){.order = order, .spec = &order->spec, .root = -1, .fresh = "r"};
+  jail = (mcg_jail){.order = order, .spec = &order->spec, .control = order->control, .root = -1,
+                    .fresh = "r"};
   jail.workdir = order->spec.workdir ? order->spec.workdir : "/workspace";
   jail.uid = order->spec.uid ? order->spec.uid : 1000;
   jail.gid = order->spec.gid ? order->spec.gid : 1000;
   jail.foreign = order->spec.rootfs != NULL;
   if (jail.foreign) jail.fresh = "x";
   if (build(&jail) < 0) {
-    mcg_send_failed(order->control, (int)order->spec.carrier, jail.step, jail.error, jail.why);
+    mcg_send_failed(jail.control, (int)order->spec.carrier, jail.step, jail.error, jail.why);
     _exit(1);
   }
-  serve(&jail, 3);
+  serve(&jail, jail.control);
 }
 
 /* ---- the clone ------------------------------------------------------------------------------ */

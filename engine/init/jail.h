@@ -51,6 +51,7 @@ typedef struct mcg_jail {
   const mcg_spawn_spec *spec;
   const char *workdir;
   uint32_t uid, gid;
+  int control;       /* where it is now: close_the_rest moves it */
   int root;          /* the new root while it is built, O_PATH */
   int rootfs, mounts[MCG_JAIL_MOUNTS_MAX]; /* detached: the spawner's, else taken by the child */
   bool foreign;      /* the root is somebody's rootfs */
