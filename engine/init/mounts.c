@@ -218,6 +218,28 @@ static int bind_one(mcg_jail *jail, const mcg_spawn_mount *wanted, int from)
   return rc;
 }
 
+/* Binds come last, so one here would lie over what the wall is made of. */
+static bool is_ours(const char *target)
+{
+  static const char *const places[] = {"/proc", "/dev", "/sys"};
+  char path[PATH_MAX];
+  size_t len = 0;
+  for (const char *at = target; *at && len < sizeof path - 1; at++) { /* without "//" and "/./" */
+    if (at[0] == '/' && (at[1] == '/' || at[1] == 0)) continue;
+    if (at[0] == '/' && at[1] == '.' && (at[2] == '/' || at[2] == 0)) {
+      at++;
+      continue;
+    }
+    path[len++] = *at;
+  }
+  path[len] = 0;
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    size_t size = strlen(places[i]);
+    if (strncmp(path, places[i], size) == 0 && (path[size] == '/' || path[size] == 0)) return true;
+  }
+  return false;
+}
+
 /* The root will be read-only: a place on it must be there before. Places on the writable directories
  * are made when those are mounted. */
 static int bind_places(mcg_jail *jail)
@@ -232,6 +254,9 @@ static int bind_places(mcg_jail *jail)
       later = later || (strncmp(target, dirs[k].inside, len) == 0 && target[len] == '/');
     }
     struct stat st;
+    if (is_ours(target))
+      return mcg_jail_fail(jail, "bind", EINVAL, "%s: /proc, /dev and /sys are the sandbox's own",
+                           target);
     if (later) continue;
     if (fstat(jail->mounts[i], &st) < 0)
       return mcg_jail_fail(jail, "bind", errno, "%s", jail->spec->mounts[i].source);
