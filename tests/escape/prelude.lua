@@ -1,10 +1,25 @@
 -- Put before every script of tests/escape: says things the way sbx-probe does.
-local mooncage = require "mooncage"
+local real = require "mooncage"
+local mooncage = setmetatable({}, { __index = real })
 local DIR, BIN, PROBE, MARK, CANARY = "@DIR@", "@BIN@", "@PROBE@", "@MARK@", "@CANARY@"
 
 local function say(verdict, what, detail)
   io.write(what, "\t", verdict, "\t", (tostring(detail or ""):gsub("[%c]", " ")):sub(1, 300), "\n")
   io.flush()
+end
+
+-- A sandbox that does not start is told to the runner by the exit status.
+local function opened(session, err)
+  if session then return session end
+  io.stderr:write("open: ", err.code, ": ", err.message, "\n")
+  os.exit(125)
+end
+
+function mooncage.with(config, fn)
+  local session = opened(real.open(config))
+  local ok, err = pcall(fn, session)
+  session:close()
+  if not ok then error(err, 0) end
 end
 
 -- A call that returns a value, or nil and an error; a raised error is a refusal too.

@@ -133,7 +133,8 @@ static int run_syscalls(int argc, char **argv)
 static int run_unknown(int argc, char **argv)
 {
   (void)argc, (void)argv;
-  static const long numbers[] = {335, 350, 423, 480, 511, 600, 1000, 4096, 0x3fffffff};
+  /* Not 335 and 336: the kernel answers uretprobe and uprobe before any filter, with SIGILL. */
+  static const long numbers[] = {350, 423, 480, 511, 600, 1000, 4096, 0x3fffffff};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     call c = {.number = numbers[i]};
     char what[32];
