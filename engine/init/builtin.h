@@ -69,6 +69,8 @@ void builtin_move(int argc, char **argv);
 void builtin_disk(int argc, char **argv);
 void builtin_pack(int argc, char **argv); /* pack-strict too */
 void builtin_unpack(int argc, char **argv);
+void builtin_changes(int argc, char **argv); /* changeset too: builtin_project.c */
+void builtin_apply(int argc, char **argv);
 void builtin_processes(const struct mcg_server *server);
 
 /* tar_unpack.c, also for the fuzzer: an archive from builtin_get into a directory. */
