@@ -1,10 +1,11 @@
 /* bench: measures libmooncage's jail beside other ways to run a program, in turns (A B A B ...), back to
  * back and with pauses. tests/bench/run starts it with all it needs and makes docs/bench.md of its rows.
  *
- *   bench PROGRAMS COMMAND BUNDLE [quick]
+ *   bench PROGRAMS COMMAND BUNDLE [quick|warm|cold]
  *
  * PROGRAMS holds the static programs, COMMAND is the built `mooncage`, BUNDLE an OCI bundle for each of
- * crun and runc (BUNDLE/musl, BUNDLE/glibc). A peer that is not installed has no row. */
+ * crun and runc (BUNDLE/musl, BUNDLE/glibc). A peer that is not installed has no row. `warm` and `cold`
+ * run that alone, many times beside posix_spawn: for strace, perf and for changing one thing. */
 #include "bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,6 +95,22 @@ static void compare(const flavour *f, unsigned rounds, unsigned pause)
   free((void *)job.config);
 }
 
+static void alone(const flavour *f, bool warm_only, unsigned rounds)
+{
+  char in_jail[PROGRAM_PATHS];
+  inside(f, in_jail);
+  char *spawn[] = {(char *)f->host_path, NULL};
+  sandbox_job job = {strdup(jail_config("")), (const char *const[]){in_jail, NULL}};
+  sandbox_warm_job warm = {sandbox_open(job.config), job.argv};
+  bench_variant variants[] = {{"posix_spawn", peer_spawn, spawn},
+                              {warm_only ? "mooncage warm" : "mooncage cold",
+                               warm_only ? sandbox_warm : sandbox_cold,
+                               warm_only ? (void *)&warm : (void *)&job}};
+  bench_interleave("one", f->name, variants, 2, rounds, 0, sandbox_wait);
+  sandbox_close(warm.session);
+  free((void *)job.config);
+}
+
 static double available_kib(void)
 {
   double kib = 0;
@@ -169,11 +186,13 @@ static void stream(unsigned rounds, unsigned mebibytes)
 
 int main(int argc, char **argv)
 {
-  if (argc < 4) bench_die("usage: bench PROGRAMS COMMAND BUNDLE [quick]");
+  if (argc < 4) bench_die("usage: bench PROGRAMS COMMAND BUNDLE [quick|warm|cold]");
   programs = argv[1];
   command = argv[2];
   bundle = argv[3];
   bool quick = argc > 4 && strcmp(argv[4], "quick") == 0;
+  bool warm = argc > 4 && strcmp(argv[4], "warm") == 0;
+  bool cold = argc > 4 && strcmp(argv[4], "cold") == 0;
   if (quick) rounds_tight = 10, rounds_spaced = 5;
 
   flavour musl, glibc;
@@ -185,6 +204,11 @@ int main(int argc, char **argv)
   sandbox_close(session);
 
   const flavour *both[] = {&musl, &glibc};
+  if (warm || cold) {
+    for (size_t i = 0; i < 2; i++) alone(both[i], warm, 500);
+    sandbox_engine_close();
+    return 0;
+  }
   for (size_t i = 0; i < 2; i++) {
     compare(both[i], rounds_tight, 0);
     compare(both[i], rounds_spaced, pause_ms);

@@ -157,7 +157,7 @@ void sandbox_check_enforcement(mcg_session *session)
 {
   static const char *const wanted[] = {
     "user_namespace", "mount_namespace", "pid_namespace", "network", "capabilities", "no_new_privs",
-    "seccomp", "landlock", "rlimits", "proc", "memory_mb", "pid_limit", "cpu_count", "disk"};
+    "seccomp", "landlock", "rlimits", "proc", "memory", "pids", "cpu", "disk"};
   static const char *const absent[] = {"none", "off", "absent", "not", "degraded", "unavailable"};
   char *text = mcg_session_info(session);
   json_t *info = text ? json_loads(text, 0, NULL) : NULL;
