@@ -19,3 +19,16 @@ chmod o+rwx tree # as root, what runs inside is another user
 check "--bind rw" gives 0 '' "mooncage run --bind \$PWD/tree:/data:rw -- sh -c 'echo x > /data/new'"
 check "was written" test -e tree/new
 check "--bind of nothing" gives 125 '' 'mooncage run --bind /no/such:/data -- true' '/no/such'
+
+cat >manifest.lua <<'LUA'
+return {
+  files = { ["etc/answer"] = "42\n" },
+  directories = { "empty" },
+  environment = { NAME = "value", TOKEN = { secret = secret "SECRET_HERE" } },
+}
+LUA
+check "--manifest" gives 0 $'42\nvalue s3cret' \
+  "SECRET_HERE=s3cret mooncage run --manifest manifest.lua -- sh -c 'cat etc/answer; test -d empty; echo \$NAME \$TOKEN'"
+echo 'return { fiels = {} }' >wrong.lua
+check "an unknown key in it" gives 2 '' 'mooncage run --manifest wrong.lua -- true' 'files'
+check "a manifest that is missing" gives 125 '' 'mooncage run --manifest none.lua -- true' 'the manifest: none.lua'

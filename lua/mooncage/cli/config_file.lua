@@ -73,7 +73,7 @@ local function load_text(path, text, mooncage)
   local ok, value = pcall(chunk)
   if not ok then
     if type(value) == "table" and value.message then return nil, value end
-    return invalid(tostring(value), "the configuration file threw this; correct it there")
+    return invalid(tostring(value), "the file threw this; correct it there")
   end
   if type(value) ~= "table" then
     return invalid(("%s: returns %s, not a table"):format(path, type(value)),
@@ -84,16 +84,19 @@ end
 
 ---@param path string
 ---@param mooncage table the module, as the file sees it
+---@param what string? what the file is; "configuration"
 ---@return table? config, table? err
-function config_file.load(path, mooncage)
+function config_file.load(path, mooncage, what)
   local file, why = io.open(path, "rb")
   local text = file and file:read "*a"
   if file then file:close() end
   if not text then
     return nil, {
       code = "not_found",
-      message = "cannot read the configuration: " .. (why or path .. ": it cannot be read"),
-      fix = "name a file that is there with --config or MOONCAGE_CONFIG",
+      message = ("cannot read the %s: %s"):format(what or "configuration",
+        why or path .. ": it cannot be read"),
+      fix = what and "name a file that is there"
+        or "name a file that is there with --config or MOONCAGE_CONFIG",
     }
   end
   return load_text(path, text, mooncage)
@@ -129,8 +132,8 @@ function config_file.locate(err, path, flags_of)
   local first, last = plain:match "^[%w_]+", plain:match "[%w_]+$"
   local flag = flags_of[last] or flags_of[first]
   if flag then
-    if flag == "--option" and last ~= "options" then flag = flag .. " " .. last end
-    err.message = ("%s: %s"):format(flag, text)
+    local inner = flags_of[last] and "" or where:sub(#first + 2):gsub("^options%.?", "")
+    err.message = ("%s%s: %s"):format(flag, inner ~= "" and " " .. inner or "", text)
   elseif path and err.code == "invalid" then
     local line = line_of(path, last)
     err.message = line and ("%s:%d: %s"):format(path, line, said) or ("%s: %s"):format(path, said)

@@ -28,7 +28,8 @@ local function start(flags)
       to = copy.to or sandbox.base_name(copy.from),
     }
   end
-  local order = { config = without_functions(config), ttl = flags.ttl or HOUR, copies = copies }
+  local ttl = flags.ttl or tonumber(config.ttl_s) or HOUR
+  local order = { config = without_functions(config), ttl = ttl, copies = copies }
   local reply, why = system.spawn_keeper(order)
   local card = reply and mooncage.json.decode(reply)
   if type(card) ~= "table" then

@@ -131,7 +131,8 @@ function keepers.list(options)
     local session, problem
     if card then session, problem = mooncage.resume(card.state) end
     if session then
-      local entry = { id = id, backend = session.backend, created_at = card.created_at }
+      local entry = { id = id, backend = session.backend, created_at = card.created_at,
+        labels = session.labels, tenant = session.tenant, name = session.name }
       if card.created_at then entry.age_s = os.time() - card.created_at end
       if card.ends_at then entry.ends_in_s = card.ends_at - os.time() end
       if options and options.processes then entry.processes = session:processes() end

@@ -118,6 +118,16 @@ local function set_limits(config, flags)
   if next(limits) ~= nil then config.limits = limits end
 end
 
+---The manifest: a table, or a Lua file that returns one.
+local function set_manifest(config, flags)
+  local manifest = flags.manifest or config.manifest
+  if type(manifest) ~= "string" then return true end
+  local loaded, err = config_file.load(manifest, mooncage, "manifest")
+  if not loaded then return nil, err end
+  config.manifest = loaded
+  return true
+end
+
 ---What sessions start from: the configuration file with the flags over it.
 ---@param flags table
 ---@return table? config, table? err, string? path of the configuration file
@@ -133,6 +143,8 @@ function sandbox.config(flags)
     if not environment then return nil, err end
     config.environment = environment
   end
+  local ok, wrong = set_manifest(config, flags)
+  if not ok then return nil, wrong end
   if flags.workdir then config.working_directory = flags.workdir end
   if flags.project then config.project = assert(system.absolute(flags.project)) end
   if flags["best-effort"] then config.enforcement = "best_effort" end
@@ -143,7 +155,7 @@ end
 local KEYS = {
   backend = "backend", option = "options", bind = "binds", network = "network",
   env = "environment", ["env-file"] = "environment", workdir = "working_directory",
-  project = "project",
+  project = "project", manifest = "manifest",
 }
 
 ---Which flag set a key: so that an error names what the user wrote.

@@ -48,6 +48,8 @@ flags.sandbox = {
     help = "The workspace, where commands start, is at DIR inside." },
   { name = "bind", value = "SRC:DST[:rw]", type = "bind", many = true, complete = "file",
     help = "Show SRC of the host live at DST inside; read-only unless rw." },
+  { name = "manifest", value = "FILE", type = "name", complete = "file",
+    help = "What is in the workspace from the start: a Lua file that returns a table." },
   { name = "best-effort",
     help = "Go on without what cannot be enforced here, and say what that was." },
 }
