@@ -119,6 +119,18 @@ local function line_of(path, key)
   return found
 end
 
+---The flag that set the innermost part of a key's path that a flag did set, and what of the path
+---comes after it: "backend.options.rootfs" -> "--option", "rootfs".
+local function flag_of(where, flags_of)
+  local flag, after
+  for name, rest in where:gmatch "([%w_]+)[%[%]%d]*()" do
+    if flags_of[name] then
+      flag, after = flags_of[name], where:sub(rest):gsub("^%.", "")
+    end
+  end
+  return flag, after
+end
+
 ---Gives an error about a key, "limits.memory_mb: what is wrong", the place the key came from: the
 ---flag that set it, or the line of the file.
 ---@param err mooncage.Error
@@ -128,15 +140,14 @@ function config_file.locate(err, path, flags_of)
   local said = err.message:gsub("^configuration: ", "")
   local where, text = said:match "^([%a_][%w_%.%[%]]*): (.*)$"
   if not where then return err end
-  local plain = where:gsub("%[%d+%]", "")
-  local first, last = plain:match "^[%w_]+", plain:match "[%w_]+$"
-  local flag = flags_of[last] or flags_of[first]
+  local flag, inner = flag_of(where, flags_of)
   if flag then
-    local inner = flags_of[last] and "" or where:sub(#first + 2):gsub("^options%.?", "")
     err.message = ("%s%s: %s"):format(flag, inner ~= "" and " " .. inner or "", text)
   elseif path and err.code == "invalid" then
-    local line = line_of(path, last)
+    local line = line_of(path, where:gsub("%[%d+%]", ""):match "[%w_]+$")
     err.message = line and ("%s:%d: %s"):format(path, line, said) or ("%s: %s"):format(path, said)
+  else
+    err.message = said
   end
   return err
 end
