@@ -20,6 +20,7 @@ static void exec_unref(mcg_exec *exec)
   mcg_capture_fini(&exec->captures[0]);
   mcg_capture_fini(&exec->captures[1]);
   mcg_error_free(exec->error);
+  free(exec->cwd);
   mcg_session_let_go(exec->session);
   free(exec);
 }
@@ -297,13 +298,13 @@ static void on_drained(void *data)
 }
 
 /* A directory or user that is not there is the caller's mistake, not the program's answer. */
-static mcg_error *setup_failure(int number, const char *step, const char *text)
+static mcg_error *setup_failure(const char *cwd, int number, const char *step, const char *text)
 {
   mcg_error *error = NULL;
   bool directory = strcmp(step, "cwd") == 0 || strcmp(step, "chdir") == 0;
   if (directory && (number == ENOENT || number == ENOTDIR))
-    mcg_fail(&error, MCG_NOT_FOUND, "make it first, or name another cwd", "working directory: %s",
-             text);
+    mcg_fail(&error, MCG_NOT_FOUND, "make it first, or name another cwd",
+             "working directory %s: %s", cwd ? cwd : "of the session", strerror(number));
   else if (strcmp(step, "user") == 0)
     mcg_fail(&error, number == ENOENT ? MCG_NOT_FOUND : MCG_UNSUPPORTED,
              "leave `user` out, or use the jail's profile \"packages\"", "user: %s", text);
@@ -330,7 +331,7 @@ static void on_exit_status(void *data, const mcg_exit *status)
   exec->exit = *status;
   exec->exit.step = exec->exit.text = NULL;
   if (status->error && status->step && strcmp(status->step, "exec") != 0 && !exec->error)
-    exec->error = setup_failure(status->error, status->step,
+    exec->error = setup_failure(exec->cwd, status->error, status->step,
                                 status->text ? status->text : strerror(status->error));
   mcg_channel_drain(exec->channel, on_drained, exec);
 }
@@ -338,7 +339,7 @@ static void on_exit_status(void *data, const mcg_exit *status)
 static void on_refused(void *data, int number, const char *step, const char *text)
 {
   mcg_exec *exec = data;
-  if (!exec->error) exec->error = setup_failure(number, step, text);
+  if (!exec->error) exec->error = setup_failure(exec->cwd, number, step, text);
   exec->exited = exec->drained = exec->gone = true;
   exec_settle(exec);
 }
@@ -414,6 +415,7 @@ static mcg_exec *exec_new(mcg_session *session, const mcg_exec_spec *spec,
   exec->data = data;
   exec->refs = 1;
   exec->detached = spec->detach;
+  if (spec->cwd) exec->cwd = strdup(spec->cwd);
   size_t keep = !spec->max_output                      ? MCG_CAPTURE_DEFAULT
                 : spec->max_output == MCG_CAPTURE_NONE ? 0
                                                        : spec->max_output;

@@ -29,6 +29,7 @@ struct mcg_exec {
   int pid;
   mcg_exit exit;
   mcg_error *error; /* what it will complete with, instead of a result */
+  char *cwd;        /* as it was asked for: for the message when it is not there */
   bool detached, exited, drained, gone;
   bool killed, timed_out, oom_killed, no_memory;
   bool finishing, finished;

@@ -50,6 +50,7 @@ static void session_free(mcg_session *session)
   mcg_error_free(session->close_error);
   json_decref(session->enforcement);
   json_decref(session->warnings);
+  free(session->directory);
   free(session);
 }
 
@@ -169,7 +170,7 @@ int mcg_session_alive(const mcg_session *session, mcg_error **err)
 
 const char *mcg_session_directory(const mcg_session *session)
 {
-  return session->place.working_directory;
+  return session->place.working_directory ? session->place.working_directory : session->directory;
 }
 
 void mcg_session_end(mcg_session *session, mcg_error *reason)
@@ -203,7 +204,13 @@ typedef struct opening {
 
 static void take_mechanism(void *data, const char *name, const char *value)
 {
-  mcg_session_enforce(data, name, value);
+  mcg_session *session = data;
+  if (strcmp(name, "working_directory") != 0) {
+    mcg_session_enforce(session, name, value);
+    return;
+  }
+  free(session->directory);
+  session->directory = strdup(value);
 }
 
 static int place_destroy(mcg_session *session, mcg_error **err)

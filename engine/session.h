@@ -27,6 +27,7 @@ struct mcg_session {
   mcg_phase state;
   bool placed;
   mcg_place place;
+  char *directory; /* where init says it works, where the backend cannot know */
   mcg_stream *stream;
   mcg_error *ended; /* why it ended without being asked: lost, wall limit; NULL otherwise */
   json_t *enforcement, *warnings;

@@ -47,7 +47,7 @@ char *mcg_session_info(const mcg_session *session)
                            "labels", config->labels, "created_at", session->created_at,
                            "enforcement", session->enforcement, "warnings", session->warnings,
                            "limits", limits_of(session), "working_directory",
-                           optional(session->placed ? session->place.working_directory : NULL),
+                           optional(session->placed ? mcg_session_directory(session) : NULL),
                            "state", phase_name(session));
   char hash[65];
   auto_error mcg_error *unhashed = NULL;

@@ -33,11 +33,12 @@ static void child(const mcg_spawn_spec *spec, int control, const char *directory
     __attribute__((noreturn));
 static void child(const mcg_spawn_spec *spec, int control, const char *directory)
 {
-  static char home[4096];
+  static char home[4096], place[4096 + 32];
   snprintf(home, sizeof home, "HOME=%s", directory);
+  snprintf(place, sizeof place, "working_directory=%s", directory);
   const char *const env[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                              home, "LANG=C.UTF-8", NULL};
-  const char *const mechanisms[] = {"isolation=none", NULL};
+  const char *const mechanisms[] = {"isolation=none", place, NULL};
   mcg_server_config config = {.fd = 3, .carrier = (int)spec->carrier, .workdir = directory,
                               .env = env, .mechanisms = mechanisms, .confine_paths = 1,
                               .nofile = spec->nofile};
