@@ -67,7 +67,8 @@ local function manifests(sandbox)
 
   it("archives are unpacked, compressed ones too", function()
     assert.equal("two\n", says({ archives = { { from = "x.tar", to = "t" } } }, "cat t/src/deep/b"))
-    assert.equal("two\n", says({ archives = { { from = "x.tar.gz", to = "t" } } }, "cat t/src/deep/b"))
+    local compressed = { archives = { { from = "x.tar.gz", to = "t" } } }
+    assert.equal("two\n", says(compressed, "cat t/src/deep/b"))
     refused("invalid", "x.rar", { archives = { { from = "x.rar", to = "t" } } })
   end)
 
@@ -96,7 +97,8 @@ local function manifests(sandbox)
     refused("invalid", "manifest.directories[2]", { directories = { "a", { path = 1 } } })
     refused("invalid", "mode", { files = { f = { content = "", mode = "999" } } })
     refused("invalid", "ssh", { git = { { url = "ssh://host/x", to = "x" } } })
-    refused("invalid", "ref", { git = { { url = "git://host/x", to = "x", ref = "--upload-pack=x" } } })
+    local reference = { url = "git://host/x", to = "x", ref = "--upload-pack=x" }
+    refused("invalid", "ref", { git = { reference } })
     refused("unsupported", "users", { users = { { name = "bob" } } })
   end)
 
@@ -151,8 +153,8 @@ s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])']]:gsub("%s", ""))
 touch /tmp/mooncage-hook-ran
 END
       chmod +x .git/hooks/post-checkout]])
-    support.host(("git daemon --reuseaddr --export-all --base-path=%s --listen=127.0.0.1 --port=%s " ..
-      "--detach --pid-file=%s/pid >/dev/null 2>&1"):format(base, port, base))
+    support.host(("git daemon --reuseaddr --export-all --base-path=%s --listen=127.0.0.1 " ..
+      "--port=%s --detach --pid-file=%s/pid >/dev/null 2>&1"):format(base, port, base))
     for _ = 1, 100 do
       daemon = support.read_file(base .. "/pid")
       if daemon then break end
