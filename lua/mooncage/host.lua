@@ -21,7 +21,7 @@ local function show(err, traceback)
 end
 
 ---Tasks that nobody waited for are still the script's: it ends when they have. False: one failed.
-local function await_tasks()
+local function await_tasks(tell)
   local good = true
   while true do
     local task = core.tasks()[1]
@@ -29,7 +29,7 @@ local function await_tasks()
     local _, err = task:wait()
     if task:status() == "failed" and err.code ~= "canceled" then
       good = false
-      show(err)
+      tell(err)
     end
   end
   collectgarbage()
@@ -41,8 +41,10 @@ end
 ---Runs `chunk(...)` as the script of this process.
 ---@param chunk function
 ---@param words string[] its arguments
+---@param tell fun(err: any, traceback: string?)? where errors go instead of stderr
 ---@return integer status
-function host.run_script(chunk, words)
+function host.run_script(chunk, words, tell)
+  tell = tell or show
   local killed_by
   for name in pairs(SIGNALS) do
     core.terminal.on_signal(name, function()
@@ -63,9 +65,9 @@ function host.run_script(chunk, words)
     traceback = debug.traceback("", 2):gsub("^\n", "")
     return thrown
   end, unpack(words))
-  if not ok and not killed_by then show(err, traceback) end
+  if not ok and not killed_by then tell(err, traceback) end
   if not ok then host.cancel_all() end
-  local good = await_tasks()
+  local good = await_tasks(tell)
   os.exit = real_exit -- luacheck: ignore 122
   if killed_by then return 128 + SIGNALS[killed_by] end
   return ok and good and 0 or 1

@@ -130,8 +130,8 @@ function mooncage.reap(options)
 end
 
 ---Runs a chunk as a script: see host.lua.
-function mooncage.run_script(chunk, words)
-  return require("mooncage.host").run_script(chunk, words)
+function mooncage.run_script(chunk, words, tell)
+  return require("mooncage.host").run_script(chunk, words, tell)
 end
 
 local TYPES = {

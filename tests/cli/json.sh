@@ -32,3 +32,7 @@ check "reap" json_is 0 'isinstance(d["removed"], list)' 'mooncage --json reap --
 check "doctor" json_is '0' 'd["checks"] and any(b["id"] == "jail" for b in d["backends"])' \
   'mooncage --json doctor'
 check "completion" json_is 0 'd["shell"] == "bash" and d["script"]' 'mooncage --json completion bash'
+check "a script that throws" json_is 1 '"ouch" in d["error"]["message"] and d["traceback"]' \
+  "mooncage --json run -e 'error(\"ouch\")'"
+check "a script that does not parse" json_is 1 'd["error"]["code"] == "invalid"' \
+  "mooncage --json run -e 'x ='"

@@ -21,7 +21,7 @@ check "--diff without --project" gives 2 '' 'mooncage run --diff -- true' '--dif
 check "--json tells of wrong usage on stdout" json_is 2 \
   'd["error"]["code"] == "invalid" and "did you mean" in d["error"]["fix"]' \
   'mooncage --json rnu 2>/dev/null'
-check "no colour in a pipe" gives 2 '' "mooncage rnu 2>&1 | grep -c $'\\e' >&2; exit \${PIPESTATUS[0]}" 0
+check "no colour in a pipe" gives 2 '' "mooncage rnu 2>&1 | grep -c $'\e' >&2; exit \${PIPESTATUS[0]}" 0
 check "--color always" gives 2 '*' "mooncage --color always rnu" $'\e['
 
 check "completion bash is bash" gives 0 '' 'mooncage completion bash | bash -n'
@@ -63,3 +63,8 @@ else
   skip "the man page passes mandoc -T lint" "mandoc is not installed"
 fi
 check "a full disk is no success" gives 125 '' 'mooncage --help >/dev/full'
+plain_errors() {
+  mooncage $'\e[31mred' 2>"$work/stderr"
+  ! grep -q $'\e' "$work/stderr" && grep -q red "$work/stderr"
+}
+check "an error shows control characters, and does not send them" plain_errors

@@ -84,6 +84,12 @@ local function read_script(line)
   }
 end
 
+---With --json, what a script threw is a document too.
+local function tell_json(err, traceback)
+  if type(err) ~= "table" then err = { code = "internal", message = tostring(err) } end
+  output.error(err, { traceback = traceback })
+end
+
 local function run_script(line)
   local text, name, words = read_script(line)
   if not text then return nil, name end
@@ -101,7 +107,7 @@ local function run_script(line)
   mooncage.defaults(config)
   words[0] = line.words[1] or "-e"
   _G.arg = words
-  return mooncage.run_script(chunk, words)
+  return mooncage.run_script(chunk, words, output.is_json() and tell_json or nil)
 end
 
 ---The exit status of what ran, or of what failed, which is told here.
