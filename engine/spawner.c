@@ -102,6 +102,18 @@ static void spawner_died(mcg_spawner *spawner)
   spawner_unref(spawner);
 }
 
+static int spawner_start(mcg_engine *engine, mcg_error **err);
+
+/* Groups and directories outlive a spawner that was killed. Another one removes them, now: this engine
+ * may be idle for long. Its answer is awaited by nobody. */
+static void replace(mcg_engine *engine)
+{
+  auto_error mcg_error *ignored = NULL;
+  uint32_t head[2] = {MCG_S_REAP, 0};
+  if (engine->spawner || engine->closing || spawner_start(engine, &ignored) < 0) return;
+  while (send(engine->spawner->fd, head, sizeof head, MSG_NOSIGNAL) < 0 && errno == EINTR) {}
+}
+
 static void death_polled(uv_poll_t *poll, int status, int events)
 {
   (void)status;
@@ -109,7 +121,9 @@ static void death_polled(uv_poll_t *poll, int status, int events)
   mcg_spawner *spawner = poll->data;
   reap(spawner);
   spawner->exited = true;
+  mcg_engine *engine = spawner->jailed ? spawner->engine : NULL;
   spawner_died(spawner);
+  if (engine) replace(engine);
 }
 
 /* ---- what it says ------------------------------------------------------------------------- */

@@ -33,7 +33,8 @@ typedef struct mcg_spawner_state {
   int self_pidfd;   /* given to the children */
   int epoll;
   pid_t engine_pid;
-  uint64_t engine_start; /* start time of that process, so that its number cannot be taken again */
+  pid_t self; /* who owns groups and directories: they carry this number in their names, with */
+  uint64_t self_start; /* its start time, so that the number cannot be taken by another */
   bool root;        /* may give uids away */
   uint32_t uid, gid; /* our own */
   uint32_t first_uid; /* as root: of SLOTS that this engine may use */

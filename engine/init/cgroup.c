@@ -14,11 +14,11 @@
 
 #define CGROUP2_MAGIC 0x63677270
 
-void mcg_cgroups_open(mcg_cgroups *groups, pid_t engine, uint64_t start)
+void mcg_cgroups_open(mcg_cgroups *groups, pid_t owner, uint64_t start)
 {
   struct statfs fs;
   *groups = (mcg_cgroups){.base = {-1, -1, -1}, .why = "no cgroup file system at /sys/fs/cgroup"};
-  snprintf(groups->owner, sizeof groups->owner, "mcg-%d-%llu", (int)engine, (unsigned long long)start);
+  snprintf(groups->owner, sizeof groups->owner, "mcg-%d-%llu", (int)owner, (unsigned long long)start);
   if (statfs("/sys/fs/cgroup", &fs) < 0) return;
   if ((unsigned long)fs.f_type == CGROUP2_MAGIC)
     mcg_cgroups_open_v2(groups);

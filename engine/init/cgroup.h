@@ -32,7 +32,7 @@ typedef struct mcg_cgroup {
   char name[80]; /* empty: no group */
 } mcg_cgroup;
 
-void mcg_cgroups_open(mcg_cgroups *groups, pid_t engine, uint64_t start);
+void mcg_cgroups_open(mcg_cgroups *groups, pid_t owner, uint64_t start);
 void mcg_cgroup_name(const mcg_cgroups *groups, uint64_t serial, mcg_cgroup *out);
 /* The directories. 0, or -1 with errno; what was made is mcg_cgroup_remove's. */
 int mcg_cgroup_make(const mcg_cgroups *groups, const mcg_cgroup *group);

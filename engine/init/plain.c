@@ -20,8 +20,8 @@ static int make_directory(mcg_spawner_state *state, mcg_box *box, mcg_failure *f
   size_t size = strlen(base) + 96;
   box->directory = malloc(size);
   if (!box->directory) return mcg_failure_set(failure, "create", ENOMEM, "no memory");
-  snprintf(box->directory, size, "%s/mooncage-%d-%llu-%llu", base, (int)state->engine_pid,
-           (unsigned long long)state->engine_start, (unsigned long long)++state->serial);
+  snprintf(box->directory, size, "%s/mooncage-%d-%llu-%llu", base, (int)state->self,
+           (unsigned long long)state->self_start, (unsigned long long)++state->serial);
   if (mkdir(box->directory, 0700) == 0) return 0;
   mcg_failure_set(failure, "directory", errno, "make %s", box->directory);
   free(box->directory); /* it is not ours to remove */

@@ -1,4 +1,4 @@
-/* reap.c: what engines left that died together with their spawners. Processes and mounts end by
+/* reap.c: what spawners left that died before they could clean up. Processes and mounts end by
  * themselves; groups and temporary directories carry their owner's pid and start time in the name. */
 #include <dirent.h>
 #include <fcntl.h>

@@ -472,8 +472,8 @@ static void learn_rights(mcg_spawner_state *state)
   state->uid = geteuid();
   state->gid = getegid();
   if (state->uid != 0) return;
-  uint32_t engine = (uint32_t)state->engine_pid;
-  const uint32_t firsts[] = {0x70000000u + (engine & 0x1fff) * MCG_SLOTS, 40000};
+  uint32_t own = (uint32_t)state->self; /* not the engine's: a process may have two engines */
+  const uint32_t firsts[] = {0x70000000u + (own & 0x1fff) * MCG_SLOTS, 40000};
   if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0) return;
   for (size_t i = 0; i < 2 && !state->root; i++) {
     uint32_t last = firsts[i] + MCG_SLOTS - 1;
@@ -498,12 +498,13 @@ static int start(mcg_spawner_state *state)
   fcntl(ENGINE_FD, F_SETFD, FD_CLOEXEC);
   fcntl(ENGINE_PIDFD, F_SETFD, FD_CLOEXEC);
   state->engine_pid = pid_of(ENGINE_PIDFD);
-  state->engine_start = mcg_start_time(state->engine_pid);
+  state->self = getpid();
+  state->self_start = mcg_start_time(state->self);
   state->epoll = epoll_create1(EPOLL_CLOEXEC);
   state->self_pidfd = mcg_sys_pidfd_open(getpid());
   if (state->epoll < 0 || state->self_pidfd < 0) return -1;
   learn_rights(state);
-  mcg_cgroups_open(&state->cgroups, state->engine_pid, state->engine_start);
+  mcg_cgroups_open(&state->cgroups, state->self, state->self_start);
   return watch(state, ENGINE_FD, EVENT_ENGINE) < 0 ||
                  watch(state, ENGINE_PIDFD, EVENT_ENGINE_DEATH) < 0
              ? -1
