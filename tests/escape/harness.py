@@ -104,7 +104,7 @@ class World:
         self.init = os.path.join(self.build, "mooncage-init")
         self.mooncage = self.find_command()
         self.inside_dir = "/probe-" + self.token
-        self.engines = []
+        self.spawners = set()
         self.cgroups = self.delegate() if self.is_root else []
 
     def find_command(self):
@@ -163,14 +163,14 @@ class World:
                 found.append("%s %s" % (entry, command[:80].replace(b"\0", b" ").decode("utf-8", "replace")))
         return found
 
-    def leftovers(self):
-        """Cgroups of engines that this run started and that are gone."""
+    def leftovers(self, spawners=None):
+        """Cgroups of spawners that this run started; they carry the spawner's pid in their names."""
         left = []
         for controller in ("memory", "cpu", "pids", "unified"):
             for top, names, _ in os.walk("/sys/fs/cgroup/" + controller):
                 for name in names:
                     part = name.split("-")
-                    if part[0] == "mcg" and len(part) > 2 and part[1].isdigit() and int(part[1]) in self.engines:
+                    if part[0] == "mcg" and len(part) > 2 and part[1].isdigit() and int(part[1]) in (spawners or self.spawners):
                         left.append(os.path.join(top, name))
         return left
 
@@ -276,7 +276,6 @@ class Trial:
         options.setdefault("cwd", self.dir)
         options.setdefault("start_new_session", True)
         child = subprocess.Popen(argv, env=self.environment(env), preexec_fn=self.become(as_root), **options)
-        self.world.engines.append(child.pid)
         self.cleanups.append(lambda: end(child))
         return child
 
@@ -291,7 +290,7 @@ class Trial:
         child = self.start(argv, stdin=options.pop("stdin_file", stdin_file),
                            stdout=options.pop("stdout_file", out_file), stderr=err_file, **options)
         try:
-            code, usage = wait4(child, timeout)
+            code, usage = wait4(child, timeout, self.world.spawners)
         except subprocess.TimeoutExpired:
             end(child)
             raise Hole("still running after %s s: %s" % (timeout, " ".join(argv)[-200:])) from None
@@ -416,15 +415,31 @@ class Trial:
             if not left:
                 return
             if time.monotonic() > deadline:
-                raise Hole("%d processes outlived it: %s" % (len(left), left[:8]))
+                raise Hole("%d processes outlived it: %s" % (len(left), "; ".join(describe(pid) for pid in left[:6])))
             time.sleep(0.02)
 
     def sweep(self):
         while self.cleanups:
             self.cleanups.pop()()
-        for pid in pids_with(self.mark):  # what a control has left
+        self.slay()
+
+    def slay(self):
+        """Kills what a control has left: whatever has the mark of this row in its command line."""
+        for pid in pids_with(self.mark):
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def describe(pid):
+    """For a message: a process, its state and what it waits for."""
+    try:
+        with open("/proc/%d/cmdline" % pid, "rb") as file:
+            command = file.read().replace(b"\0", b" ").decode("utf-8", "replace")
+        with open("/proc/%d/stat" % pid) as file:
+            fields = file.read().rpartition(")")[2].split()
+        return "%d of %s, state %s: %s" % (pid, fields[1], fields[0], command[-120:])
+    except OSError:
+        return "%d" % pid
 
 
 def end(child):
@@ -438,14 +453,17 @@ def end(child):
             stream.close()
 
 
-def wait4(child, timeout):
-    """Exit code and rusage of one child, within a time."""
+def wait4(child, timeout, children):
+    """Exit code and rusage of one child, within a time; `children` gets the pids of its children."""
     deadline, pause = time.monotonic() + timeout, 0.001
     while True:
         pid, status, usage = os.wait4(child.pid, os.WNOHANG)
         if pid:
             child.returncode = os.waitstatus_to_exitcode(status)
             return child.returncode, usage
+        with contextlib.suppress(OSError):
+            with open("/proc/%d/task/%d/children" % (child.pid, child.pid)) as file:
+                children.update(int(word) for word in file.read().split())
         if time.monotonic() > deadline:
             raise subprocess.TimeoutExpired(child.args, timeout)
         time.sleep(pause)

@@ -232,7 +232,7 @@ def missing(t):
             t.stopped(shimmed(t, rules, probe, "namespaces"))
             t.note("without %s it stands all the same" % what.split(" (")[0])
             continue
-        if got.code != 125 or b"fix:" not in got.err:
+        if got.code != 125 or b"error:" not in got.err or "namespaces" in what and b"fix:" not in got.err:
             raise Hole("without %s: no clear refusal: %s" % (what, got.brief()))
     fds = {"pass_fds": [os.open(t.outside, os.O_RDONLY)]}
     t.cleanups.append(lambda: os.close(fds["pass_fds"][0]))

@@ -56,8 +56,7 @@ def outrun_timeout(t):
     t.run(["timeout", "-s", "KILL", "0.3", "sh", "-c", text])
     if not pids_with(t.mark):
         raise Hole("the control proves nothing: nothing outlived the plain kill")
-    for pid in pids_with(t.mark):
-        os.kill(pid, signal.SIGKILL)
+    t.slay()
     got = t.command("sh", "-c", text, flags=("--timeout", "500ms"))
     t.gone(t.mark)
     if got.code != 124:
@@ -83,8 +82,7 @@ def outlive(t):
     child.kill()
     if not pids_with("sleep\0" + t.mark):
         raise Hole("the control proves nothing: the tree died with its parent")
-    for pid in pids_with(t.mark):
-        os.kill(pid, signal.SIGKILL)
+    t.slay()
     for which in ("engine", "spawner", "both", "spawner first"):
         engine = t.start(t.sandbox_argv(["sh", "-c", tree]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_for(t, 2)
@@ -100,6 +98,16 @@ def outlive(t):
                     os.kill(pid, signal.SIGKILL)
         t.gone(t.mark)
         engine.wait(5)
+        t.world.spawners.update(helpers)
+        if which in ("engine", "spawner"):
+            deadline = time.monotonic() + 2
+            while (left := t.world.leftovers(helpers)) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            if left:
+                raise Hole("%s killed: left behind: %s" % (which, ", ".join(left[:3])))
+    got = t.run([t.world.mooncage or "true", "reap"])
+    if t.world.leftovers():
+        raise Hole("left behind after mooncage reap: %s: %s" % (", ".join(t.world.leftovers()[:3]), got.brief()))
 
 
 def wait_for(t, count, seconds=10.0):
@@ -118,6 +126,7 @@ def resist(t):
     time.sleep(0.2)
     if child.poll() is not None:
         raise Hole("the control proves nothing: SIGTERM ended it")
+    t.slay()
     for text in ("trap '' TERM INT HUP QUIT; kill -STOP $$; sleep %s" % t.mark,
                  "PROBE storm 8", "(PROBE storm 4 &) ; (PROBE storm 4 &) ; exec PROBE storm 2",
                  "sh -c 'kill -STOP $PPID; sleep %s'" % t.mark):
@@ -355,7 +364,6 @@ def on_terminal(t, argv, feed=b"", seconds=20):
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         become()
     child = subprocess.Popen(argv, stdin=child_end, stdout=child_end, stderr=child_end, env=t.environment({"TERM": "xterm"}), cwd=t.dir, preexec_fn=grab)
-    t.world.engines.append(child.pid)
     os.write(parent, feed) if feed else None
     seen, deadline = b"", time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -546,8 +554,7 @@ def two_commands(t):
     t.run(["sh", "-c", "(setsid sleep %s &) ; sleep 0.1" % t.mark])
     if not pids_with(t.mark):
         raise Hole("the control proves nothing: setsid and double fork did not escape")
-    for pid in pids_with(t.mark):
-        os.kill(pid, signal.SIGKILL)
+    t.slay()
     got = t.script("""
     mooncage.with(with_probe(), function(session)
       local b = session:start("(setsid sh -c 'sleep 71' &) ; sleep 72")
