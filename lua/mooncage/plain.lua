@@ -1,5 +1,5 @@
 -- plain.lua: text of ours that may hold what a sandbox, a file or another user wrote, made safe for
--- a terminal. Nothing in it may act there: no title, no colour, no clipboard, no answer typed for us.
+-- a terminal. Nothing in it may act there: no title, no colour, no clipboard, no typed answer.
 
 local function escaped(byte) return ("\\x%02x"):format(byte) end
 

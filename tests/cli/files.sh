@@ -9,6 +9,7 @@ ln -sf /etc/passwd tree/link
 check "--copy-in refuses a link" gives '*' '' '! mooncage run --copy-in tree -- true' link
 rm tree/link
 check "--copy-out" gives 0 made 'mooncage run --copy-out made -- sh -c "echo made > made" && cat made'
+mkdir out
 check "--copy-out under another name" gives 0 made \
   'mooncage run --copy-out made:out/made -- sh -c "echo made > made" && cat out/made'
 check "--copy-out of nothing" gives 125 '' 'mooncage run --copy-out nothing -- true' nothing

@@ -87,22 +87,28 @@ def size():
 
 def resize():
     t = Terminal("mooncage", "shell", "--", "bash", "--norc", "-c",
-                 "trap 'stty size' WINCH; echo r''eady; while :; do sleep 0.1; done")
+                 "trap 'stty size' WINCH; trap 'exit 6' INT; echo r''eady; while :; do sleep 0.1; done")
     t.expect("ready")
     set_size(t.fd, 44, 120)
     t.expect("44 120")
     t.send("\x03")
-    wanted("status", t.status(), 130)
+    wanted("status", t.status(), 6)
 
 
 def interrupt():
     t = Terminal("mooncage", "shell", "--", "sh", "-c",
-                 "trap 'echo tr''apped' INT; echo r''eady; sleep 30; echo st''ill; exit 5")
+                 "trap 'echo tr''apped; exit 5' INT; echo r''eady; while :; do sleep 0.1; done")
     t.expect("ready")
     t.send("\x03")
     t.expect("trapped")
-    t.expect("still")
     wanted("status", t.status(), 5)
+
+
+def uncaught():
+    t = Terminal("mooncage", "shell", "--", "sh", "-c", "echo r''eady; exec sleep 600")
+    t.expect("ready")
+    t.send("\x03")
+    wanted("status", t.status(), 130)
 
 
 def status():

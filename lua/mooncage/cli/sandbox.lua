@@ -234,7 +234,11 @@ end
 ---@return true?, table? err
 function sandbox.copy_in(session, flags)
   for _, copy in ipairs(flags["copy-in"] or {}) do
-    local ok, err = session:upload(copy.from, copy.to or sandbox.base_name(copy.from))
+    local to = copy.to or sandbox.base_name(copy.from)
+    local above = to:match "^(.+)/[^/]+/*$"
+    local ok, err = true, nil
+    if above then ok, err = session:mkdir(above) end
+    if ok then ok, err = session:upload(copy.from, to) end
     if not ok then return nil, err end
   end
   return true
