@@ -29,6 +29,9 @@ static const setup_row rows[] = {
      "use a kernel with all seven kinds of namespaces"},
     {"userns", ENOSYS, MCG_UNENFORCEABLE, "this kernel lacks a namespace",
      "use Linux 5.13 or newer"},
+    {NULL, ENOSYS, MCG_UNENFORCEABLE, "a system call is missing that the wall is made with",
+     "use Linux 5.13 or newer; in a container, let its seccomp profile allow openat2, open_tree, "
+     "move_mount, mount_setattr, close_range and the landlock calls"},
     {"userns", ENOSPC, MCG_QUOTA, "no namespaces left",
      "close sessions, or raise sysctl user.max_user_namespaces and user.max_*_namespaces"},
     {"userns", EUSERS, MCG_QUOTA, "no namespaces left",
