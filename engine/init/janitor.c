@@ -16,7 +16,7 @@
 
 /* Field `wanted` and those after it of /proc/PID/stat. The name in field 2 may hold anything, so count
  * from its last parenthesis. */
-static bool stat_fields(pid_t pid, int wanted, unsigned long long *out, size_t count)
+static bool stat_fields(pid_t pid, bool living, int wanted, unsigned long long *out, size_t count)
 {
   char path[32], text[1024];
   snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -27,6 +27,8 @@ static bool stat_fields(pid_t pid, int wanted, unsigned long long *out, size_t c
   if (len <= 0) return false;
   text[len] = 0;
   char *at = strrchr(text, ')');
+  /* A dead process keeps its entry until its parent has looked. */
+  if (living && at && (at[2] == 'Z' || at[2] == 'X')) return false;
   for (int field = 2; at && field < wanted; field++) at = strchr(at + 1, ' ');
   for (size_t i = 0; at && i < count; i++) out[i] = strtoull(at, &at, 10);
   return at != NULL;
@@ -35,13 +37,13 @@ static bool stat_fields(pid_t pid, int wanted, unsigned long long *out, size_t c
 uint64_t mcg_start_time(pid_t pid)
 {
   unsigned long long start;
-  return stat_fields(pid, 22, &start, 1) ? start : 0;
+  return stat_fields(pid, true, 22, &start, 1) ? start : 0;
 }
 
 uint64_t mcg_cpu_time(pid_t pid)
 {
   unsigned long long ticks[4]; /* utime stime cutime cstime */
-  if (!stat_fields(pid, 14, ticks, 4)) return 0;
+  if (!stat_fields(pid, false, 14, ticks, 4)) return 0;
   return (ticks[0] + ticks[1] + ticks[2] + ticks[3]) * (1000000u / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
