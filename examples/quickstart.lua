@@ -50,7 +50,8 @@ end)
 print "\nForbidden: each of these was tried just now"
 mooncage.with({}, function(session)
   refused(session, "read /etc/shadow", { "cat", "/etc/shadow" })
-  refused(session, "list your home directory", "ls -A " .. (os.getenv "HOME" or "/root") .. " | grep .")
+  refused(session, "list your home directory",
+    { "sh", "-c", 'ls -A "$1" | grep .', "sh", os.getenv "HOME" or "/root" })
   refused(session, "connect to the network", { "bash", "-c", "exec 3<>/dev/tcp/192.0.2.1/80" })
   refused(session, "write to /usr/bin", "echo evil > /usr/bin/evil")
   refused(session, "mount a file system", { "mount", "-t", "tmpfs", "none", "/mnt" })

@@ -48,3 +48,9 @@ done
 check "examples/thousand.lua with 40" shows '40 of 40 right' "mooncage run '$root/examples/thousand.lua' 40"
 check "examples/parallel.lua" gives 0 '       2 a
        1 b' "cd '$work/here'; printf 'x y\n' >a; echo z >b; mooncage run '$root/examples/parallel.lua' a b"
+check "the soft limit of open files is raised to the hard one" gives 0 100 \
+  "ulimit -Sn 128; mooncage run -e 'local m = require \"mooncage\"; local t = {}
+    for i = 1, 100 do t[i] = assert(m.open {}) end; print(#t)'"
+check "where that is used up, the answer is quota" json_is 1 'd["error"]["code"] == "quota"' \
+  "ulimit -n 64; mooncage --json run -e 'local m = require \"mooncage\"; local t = {}
+    for i = 1, 200 do t[i] = assert(m.open {}) end'"

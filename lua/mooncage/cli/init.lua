@@ -60,6 +60,7 @@ end
 
 local function run_command(line)
   require("mooncage.core").log_level(output.log_level())
+  require("mooncage.cli.system").raise_open_files()
   local command = spec.by_name[line.command]
   local ok, status = xpcall(function()
     return require("mooncage.cli." .. command.module).main(line)
