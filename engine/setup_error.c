@@ -23,6 +23,11 @@ typedef struct setup_row {
 } setup_row;
 
 static const setup_row rows[] = {
+    /* First, since they can befall any step. */
+    {NULL, EMFILE, MCG_QUOTA, "no descriptors left for another sandbox",
+     "close sessions, or raise the limit on open files (ulimit -n)"},
+    {NULL, ENFILE, MCG_QUOTA, "the host has no descriptors left", "close sessions"},
+    {NULL, ENOMEM, MCG_NOMEM, "no memory for another sandbox", "close sessions"},
     {"userns", EPERM, MCG_UNENFORCEABLE, "user namespaces are forbidden here", USERNS_FIX},
     {"userns", EACCES, MCG_UNENFORCEABLE, "user namespaces are forbidden here", USERNS_FIX},
     {"userns", EINVAL, MCG_UNENFORCEABLE, "this kernel lacks a namespace",
@@ -79,10 +84,6 @@ static const setup_row rows[] = {
      "raise the hard limits of this process (ulimit -Ha)"},
     {"version", ANY, MCG_PROTOCOL, "mooncage-init is of another version",
      "install the library and mooncage-init together"},
-    {NULL, EMFILE, MCG_QUOTA, "the spawner has no descriptors left",
-     "close sessions, or raise the limit on open files (ulimit -n)"},
-    {NULL, ENFILE, MCG_QUOTA, "the host has no descriptors left", "close sessions"},
-    {NULL, ENOMEM, MCG_NOMEM, "no memory for another sandbox", "close sessions"},
 };
 
 int mcg_spawner_setup_error(mcg_error **err, const char *step, int number, const char *text)

@@ -193,16 +193,17 @@ end
 
 -- What the engine advises in words of the configuration, in words of the command line.
 local ADVICE = {
-  ['set enforcement = "best_effort"'] = "say --best-effort",
-  ['network = "none"'] = "--network none",
-  ['network = "host"'] = "--network host",
+  { 'set enforcement = "best_effort" (--best-effort)', "say --best-effort" },
+  { 'set enforcement = "best_effort"', "say --best-effort" },
+  { 'network = "none"', "--network none" },
+  { 'network = "host"', "--network host" },
 }
 
 ---Says where an error about a key came from, and what to do about it here.
 function sandbox.locate(err, path, flags)
-  for words, flag in pairs(ADVICE) do
-    local from, to = (err.fix or ""):find(words, 1, true)
-    if from then err.fix = err.fix:sub(1, from - 1) .. flag .. err.fix:sub(to + 1) end
+  for _, advice in ipairs(ADVICE) do
+    local from, to = (err.fix or ""):find(advice[1], 1, true)
+    if from then err.fix = err.fix:sub(1, from - 1) .. advice[2] .. err.fix:sub(to + 1) end
   end
   return config_file.locate(err, path, flags_of_keys(flags))
 end
