@@ -320,7 +320,8 @@ static void client_turn(client *c, int ms)
     }                                                                      \
   } while (0)
 
-static client *client_start_with(int carrier, const char *dir)
+/* `pid1`: in a pid namespace of its own; NULL where that is not allowed. */
+static client *client_start_in(int carrier, const char *dir, bool pid1)
 {
   int pair[2];
   const char *path = getenv("MOONCAGE_INIT");
@@ -336,22 +337,36 @@ static client *client_start_with(int carrier, const char *dir)
       fcntl(3, F_SETFD, 0);
     else
       dup2(pair[1], 3);
-    char *argv[6] = {(char *)(uintptr_t)path, "server"};
-    int at = 2;
+    static char *const around[] = {"unshare", "--user", "--map-root-user", "--pid", "--fork",
+                                   "--kill-child", "--mount-proc"};
+    char *argv[16] = {0};
+    int at = pid1 ? 7 : 0;
+    memcpy(argv, around, (size_t)at * sizeof *argv);
+    argv[at++] = (char *)(uintptr_t)path;
+    argv[at++] = "server";
     if (carrier) argv[at++] = "--framed";
     if (dir) {
       argv[at++] = "--dir";
       argv[at++] = (char *)(uintptr_t)dir;
     }
-    execv(path, argv);
+    execvp(argv[0], argv);
     _exit(99);
   }
   close(pair[1]);
   c->fd = pair[0];
   c->carrier = carrier;
   client_send_number(c, MCG_F_HELLO, 0, 0, MCG_TAG_VERSION, MCG_PROTOCOL_VERSION);
-  client_until(c, c->hello);
-  return c;
+  client_until(c, c->hello || (pid1 && c->ended));
+  if (c->hello) return c;
+  waitpid(c->pid, NULL, 0);
+  close(c->fd);
+  free(c);
+  return NULL;
+}
+
+static client *client_start_with(int carrier, const char *dir)
+{
+  return client_start_in(carrier, dir, false);
 }
 
 static void client_free(client *c)
