@@ -145,7 +145,7 @@ static void finish_later_run(mcg_later *later)
   exec_unref(exec);
 }
 
-/* Completes it with `error` (taken) soon, not now: the caller may be anywhere. */
+/* Completes it, with `error` (taken) unless NULL, soon, not now: the caller may be anywhere. */
 static void finish_later(mcg_exec *exec, mcg_error *error)
 {
   if (exec->finished || exec->finishing) {
@@ -153,8 +153,10 @@ static void finish_later(mcg_exec *exec, mcg_error *error)
     return;
   }
   exec->finishing = true;
-  mcg_error_free(exec->error);
-  exec->error = error;
+  if (error) {
+    mcg_error_free(exec->error);
+    exec->error = error;
+  }
   exec->later.run = finish_later_run;
   exec->refs++;
   mcg_streams_later(exec->session->engine->streams, &exec->later);
@@ -222,8 +224,7 @@ static void kill_timed_out(uv_timer_t *timer)
 {
   mcg_exec *exec = timer->data;
   if (exec->exited && exec->gone) { /* its output is what nobody takes */
-    exec->drained = true;
-    exec_settle(exec);
+    finish_later(exec, NULL);
     return;
   }
   mcg_error *reason = NULL;

@@ -14,9 +14,8 @@
 
 /* ---- what all streams share --------------------------------------------------------------- */
 
-static void streams_run(uv_timer_t *timer)
+static void streams_run(struct mcg_streams *shared)
 {
-  struct mcg_streams *shared = timer->data;
   mcg_later *later = shared->first;
   shared->first = NULL;
   shared->last = &shared->first;
@@ -27,12 +26,29 @@ static void streams_run(uv_timer_t *timer)
   }
 }
 
+static void idle_cb(uv_idle_t *idle)
+{
+  (void)idle;
+}
+
+/* After the poll and not in a timer: a host that turns the loop once at a time then sees at once what
+ * was completed, instead of sleeping behind it. */
+static void check_cb(uv_check_t *check)
+{
+  struct mcg_streams *shared = check->data;
+  streams_run(shared);
+  if (shared->first) return;
+  uv_idle_stop(&shared->idle);
+  uv_check_stop(&shared->check);
+}
+
 void mcg_streams_later(struct mcg_streams *shared, mcg_later *later)
 {
   later->next = NULL;
   *shared->last = later;
   shared->last = &later->next;
-  uv_timer_start(&shared->timer, streams_run, 0, 0);
+  uv_idle_start(&shared->idle, idle_cb);
+  uv_check_start(&shared->check, check_cb);
 }
 
 static struct mcg_streams *streams_of(mcg_engine *engine, mcg_error **err)
@@ -43,23 +59,27 @@ static struct mcg_streams *streams_of(mcg_engine *engine, mcg_error **err)
   shared->first = NULL;
   shared->last = &shared->first;
   shared->descriptors = 0;
-  uv_timer_init(engine->loop, &shared->timer);
-  shared->timer.data = shared;
+  shared->handles = 2;
+  uv_idle_init(engine->loop, &shared->idle);
+  uv_check_init(engine->loop, &shared->check);
+  shared->idle.data = shared->check.data = shared;
   return engine->streams = shared;
 }
 
 static void streams_closed(uv_handle_t *handle)
 {
-  free(handle->data);
+  struct mcg_streams *shared = handle->data;
+  if (--shared->handles == 0) free(shared);
 }
 
 void mcg_streams_end(mcg_engine *engine)
 {
   struct mcg_streams *shared = engine->streams;
   if (!shared) return;
-  while (shared->first) streams_run(&shared->timer);
+  while (shared->first) streams_run(shared);
   engine->streams = NULL;
-  uv_close((uv_handle_t *)&shared->timer, streams_closed);
+  uv_close((uv_handle_t *)&shared->idle, streams_closed);
+  uv_close((uv_handle_t *)&shared->check, streams_closed);
 }
 
 /* ---- life --------------------------------------------------------------------------------- */

@@ -16,7 +16,9 @@ typedef struct mcg_later {
 
 /* What all streams of an engine share: one read buffer, the queue of later work, a count. */
 struct mcg_streams {
-  uv_timer_t timer;
+  uv_idle_t idle;   /* active while something is queued: the loop does not sleep */
+  uv_check_t check; /* runs it, after the loop has looked at descriptors */
+  unsigned handles;
   mcg_later *first, **last;
   size_t descriptors;                               /* held or promised to commands that start */
   uint8_t packet[MCG_FRAME_HEADER + MCG_FRAME_MAX]; /* control */

@@ -156,8 +156,10 @@ static void in_ready(mcg_command *command)
   while (relay->len) {
     ssize_t len = relay->fd < 0 ? (ssize_t)relay->len : write(relay->fd, relay->bytes + relay->at, relay->len);
     if (len < 0 && (errno == EAGAIN || errno == EINTR)) break;
-    if (len < 0) {
+    if (len < 0) { /* nobody reads it any more, and the engine may as well know */
       relay_close_fd(relay);
+      if (command->conn)
+        mcg_conn_send(command->conn, MCG_F_EOF, command->channel, 0, NULL, NULL, 0);
       continue;
     }
     relay->at += (size_t)len;
