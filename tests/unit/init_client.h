@@ -24,6 +24,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Not every test uses everything here. */
+#define MAYBE __attribute__((unused))
+
 #define WAIT_MS 30000
 #define JOBS_MAX 16
 
@@ -91,7 +94,7 @@ static void client_send_raw(client *c, const void *bytes, size_t len, int fd)
   }
 }
 
-static void client_send_fd(client *c, mcg_frame_type type, uint32_t channel, uint8_t stream,
+MAYBE static void client_send_fd(client *c, mcg_frame_type type, uint32_t channel, uint8_t stream,
                            const void *bytes, size_t len, int fd)
 {
   size_t at = 0;
@@ -116,7 +119,7 @@ static void client_send(client *c, mcg_frame_type type, uint32_t channel, uint8_
   client_send_fd(c, type, channel, stream, body ? body->data : NULL, body ? body->len : 0, -1);
 }
 
-static void client_send_number(client *c, mcg_frame_type type, uint32_t channel, uint8_t stream,
+MAYBE static void client_send_number(client *c, mcg_frame_type type, uint32_t channel, uint8_t stream,
                                uint16_t tag, uint64_t value)
 {
   mcg_wire body;
@@ -321,7 +324,7 @@ static void client_turn(client *c, int ms)
   } while (0)
 
 /* `pid1`: in a pid namespace of its own; NULL where that is not allowed. */
-static client *client_start_in(int carrier, const char *dir, bool pid1)
+MAYBE static client *client_start_in(int carrier, const char *dir, bool pid1)
 {
   int pair[2];
   const char *path = getenv("MOONCAGE_INIT");
@@ -364,7 +367,7 @@ static client *client_start_in(int carrier, const char *dir, bool pid1)
   return NULL;
 }
 
-static client *client_start_with(int carrier, const char *dir)
+MAYBE static client *client_start_with(int carrier, const char *dir)
 {
   return client_start_in(carrier, dir, false);
 }
@@ -381,7 +384,7 @@ static void client_free(client *c)
 }
 
 /* Closes the stream and takes init's exit status. */
-static int client_stop(client *c)
+MAYBE static int client_stop(client *c)
 {
   int status = -1;
   pid_t pid = c->pid;
@@ -412,7 +415,7 @@ static job *job_open(client *c, uint32_t flags, mcg_wire *body)
 }
 
 /* Starts `argv` (NULL-terminated varargs); does not wait. */
-__attribute__((sentinel)) static job *job_start(client *c, uint32_t flags, const char *first, ...)
+MAYBE __attribute__((sentinel)) static job *job_start(client *c, uint32_t flags, const char *first, ...)
 {
   mcg_wire body;
   va_list rest;
@@ -424,7 +427,7 @@ __attribute__((sentinel)) static job *job_start(client *c, uint32_t flags, const
   return job_open(c, flags, &body);
 }
 
-static void job_close_stdin(client *c, job *j)
+MAYBE static void job_close_stdin(client *c, job *j)
 {
   if (c->carrier == 1) {
     client_send(c, MCG_F_EOF, j->channel, 0, NULL);
@@ -435,7 +438,7 @@ static void job_close_stdin(client *c, job *j)
 }
 
 /* Writes all of it, reading what comes meanwhile. */
-static void job_write(client *c, job *j, const void *bytes, size_t len)
+MAYBE static void job_write(client *c, job *j, const void *bytes, size_t len)
 {
   const char *at = bytes;
   client_until(c, j->started || j->gone);
@@ -460,13 +463,13 @@ static void job_write(client *c, job *j, const void *bytes, size_t len)
   }
 }
 
-static void job_finish(client *c, job *j)
+MAYBE static void job_finish(client *c, job *j)
 {
   client_until(c, j->gone && (j->refused || (j->ended[1] && j->ended[2])));
 }
 
 /* Forgets finished jobs, so that a client can run many. */
-static void client_forget(client *c)
+MAYBE static void client_forget(client *c)
 {
   for (unsigned i = 0; i < c->job_count; i++)
     for (int s = 0; s < 3; s++) {
