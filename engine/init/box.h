@@ -23,6 +23,8 @@ typedef struct mcg_box {
   uint64_t cpu_us; /* once dead */
   mcg_cgroup cgroup;
   char *directory; /* PLAIN: a temporary directory to remove */
+  int control;     /* PLAIN: a copy of its end of the stream, to end it in order; else -1 */
+  int64_t kill_at; /* PLAIN: when patience ends, in ms of the monotonic clock; 0: it was not asked */
 } mcg_box;
 
 #define MCG_SLOTS 16384 /* host uids of one engine */
@@ -43,6 +45,7 @@ typedef struct mcg_spawner_state {
   mcg_cgroups cgroups;
   mcg_box *boxes;
   unsigned leftovers; /* boxes that are gone but not removed */
+  unsigned ending;    /* plain boxes that were asked to end */
   bool over;          /* the engine is gone */
   uint8_t used[MCG_SLOTS];
 } mcg_spawner_state;
@@ -62,6 +65,10 @@ void mcg_box_wait(mcg_spawner_state *state, mcg_box *box);
 /* plain.c: a sandbox that is none: init as a plain child in a directory. */
 int mcg_plain_start(mcg_spawner_state *state, mcg_box *box, const mcg_spawn_spec *spec, int control,
                     mcg_failure *failure);
+/* Asks it to end, as if its engine had gone: only itself knows all that it started. */
+void mcg_plain_end(mcg_box *box);
+int64_t mcg_clock_ms(void);
+/* Kills what dead plain sandboxes left behind: children of ours that are no box. */
 void mcg_plain_sweep(mcg_spawner_state *state);
 
 /* janitor.c: the start time of a process in ticks, 0: there is no such process. */

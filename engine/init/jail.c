@@ -18,7 +18,7 @@
 void mcg_jail_order_init(mcg_jail_order *order)
 {
   *order = (mcg_jail_order){.control = -1, .spawner_pidfd = -1, .cgroup = -1, .range = 1,
-                            .rootfs = -1, .project = -1, .disk = -1};
+                            .rootfs = -1, .project = -1, .original = -1, .disk = -1};
   for (size_t i = 0; i < MCG_CONTROLLERS; i++) order->doors[i] = -1;
   for (size_t i = 0; i < MCG_JAIL_MOUNTS_MAX; i++) order->mounts[i] = -1;
 }
@@ -36,6 +36,7 @@ void mcg_jail_order_fini(mcg_jail_order *order)
   for (size_t i = 0; i < MCG_CONTROLLERS; i++) close_fd(&order->doors[i]);
   close_fd(&order->rootfs);
   close_fd(&order->project);
+  close_fd(&order->original);
   close_fd(&order->disk);
   for (size_t i = 0; i < MCG_JAIL_MOUNTS_MAX; i++) close_fd(&order->mounts[i]);
   mcg_spawn_spec_fini(&order->spec);

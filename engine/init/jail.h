@@ -27,7 +27,8 @@ typedef struct mcg_jail_order {
   uint32_t host_uid, host_gid; /* who the sandbox is on the host */
   uint32_t range;    /* length of the id map; 1 but for profile packages */
   int rootfs;        /* detached mounts made by a privileged spawner */
-  int project;
+  int project;       /* the copy-on-write view */
+  int original;      /* what it is a view of, read-only */
   int disk;
   int mounts[MCG_JAIL_MOUNTS_MAX]; /* one for each of spec.mounts */
 } mcg_jail_order;
@@ -53,7 +54,7 @@ typedef struct mcg_jail {
   uint32_t uid, gid;
   int control;       /* where it is now: close_the_rest moves it */
   int root;          /* the new root while it is built, O_PATH */
-  int rootfs, mounts[MCG_JAIL_MOUNTS_MAX]; /* detached: the spawner's, else taken by the child */
+  int rootfs, original, mounts[MCG_JAIL_MOUNTS_MAX]; /* detached: the spawner's, else taken by the child */
   bool foreign;      /* the root is somebody's rootfs */
   const char *fresh; /* "r" or "x" */
   const char *mechanisms[MCG_JAIL_MECHANISMS + 1];
@@ -78,6 +79,9 @@ int mcg_jail_dev_places(mcg_jail *jail); /* fresh/dev: what is mounted on, while
 int mcg_jail_dev(mcg_jail *jail);     /* fresh/dev: the nodes, a devpts */
 int mcg_jail_etc(mcg_jail *jail);     /* fresh/etc */
 int mcg_jail_proc(mcg_jail *jail);    /* fresh/proc */
+/* /mooncage/a: the project as it was; /mooncage/b: a link to the view of it that is the workdir. */
+int mcg_jail_project_places(mcg_jail *jail, const char *base);
+int mcg_jail_project(mcg_jail *jail);
 int mcg_jail_net(mcg_jail *jail);     /* loopback, host name */
 int mcg_jail_rlimits(mcg_jail *jail);
 int mcg_jail_caps(mcg_jail *jail);    /* capabilities, securebits, no_new_privs */

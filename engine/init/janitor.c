@@ -112,10 +112,21 @@ static void remove_group(mcg_spawner_state *state, mcg_cgroup *group)
 
 void mcg_janitor(mcg_spawner_state *state)
 {
-  for (mcg_box *box = state->boxes; box; box = box->next)
-    if (!box->dead) mcg_sys_pidfd_kill(box->pidfd, SIGKILL);
-  for (mcg_box *box = state->boxes; box; box = box->next)
-    if (!box->dead && box->pidfd >= 0) mcg_box_wait(state, box);
+  for (mcg_box *box = state->boxes; box; box = box->next) {
+    if (box->dead) continue;
+    if (box->kind == MCG_KIND_PLAIN)
+      mcg_plain_end(box);
+    else
+      mcg_sys_pidfd_kill(box->pidfd, SIGKILL);
+  }
+  for (mcg_box *box = state->boxes; box; box = box->next) {
+    if (box->dead) continue;
+    struct pollfd end = {.fd = box->pidfd, .events = POLLIN};
+    int64_t left = box->kill_at ? box->kill_at - mcg_clock_ms() : -1;
+    if (poll(&end, 1, box->kill_at && left < 0 ? 0 : (int)left) == 0)
+      mcg_sys_pidfd_kill(box->pidfd, SIGKILL);
+    mcg_box_wait(state, box);
+  }
   mcg_plain_sweep(state);
   for (mcg_box *box = state->boxes; box; box = box->next) {
     if (box->directory) mcg_remove_tree(AT_FDCWD, box->directory);

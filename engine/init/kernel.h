@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -80,6 +81,21 @@ typedef struct mcg_mount_attr {
 static inline int mcg_sys_open_tree(int dir, const char *path, unsigned flags)
 {
   return (int)syscall(MCG_NR_OPEN_TREE, dir, path, flags | O_CLOEXEC);
+}
+
+static inline int mcg_sys_fsopen(const char *type)
+{
+  return (int)syscall(MCG_NR_FSOPEN, type, 1); /* FSOPEN_CLOEXEC */
+}
+
+static inline int mcg_sys_fsconfig(int fs, unsigned command, const char *key, const void *value, int aux)
+{
+  return (int)syscall(MCG_NR_FSCONFIG, fs, command, key, value, aux);
+}
+
+static inline int mcg_sys_fsmount(int fs, unsigned attributes)
+{
+  return (int)syscall(MCG_NR_FSMOUNT, fs, 1, attributes); /* FSMOUNT_CLOEXEC */
 }
 
 /* Both by descriptor: nothing is looked up by name. */

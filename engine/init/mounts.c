@@ -7,6 +7,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "disk.h"
 #include "jail.h"
 #include "kernel.h"
 
@@ -101,7 +102,7 @@ static int mount_stage(mcg_jail *jail)
   static const char *const places[] = {"/tmp", "/run", "/mnt", "/srv"};
   char options[96] = "mode=755";
   uint64_t disk = jail->order->disk >= 0 ? 16u << 20 : jail->spec->disk;
-  uint64_t inodes = disk / 4096 < 4096 ? 4096 : disk / 4096;
+  uint64_t inodes = mcg_disk_inodes(disk);
   if (disk)
     snprintf(options, sizeof options, "mode=755,size=%llu,nr_inodes=%llu", (unsigned long long)disk,
              (unsigned long long)inodes);
@@ -126,6 +127,8 @@ static int take_sources(mcg_jail *jail)
   if (spec->rootfs &&
       take(jail, "rootfs", spec->rootfs, jail->order->rootfs, &jail->rootfs) < 0)
     return -1;
+  if (spec->project && take(jail, "project", spec->project, jail->order->original, &jail->original) < 0)
+    return -1;
   for (size_t i = 0; i < spec->mount_count; i++)
     if (take(jail, "bind", spec->mounts[i].source, jail->order->mounts[i], &jail->mounts[i]) < 0)
       return -1;
@@ -144,10 +147,11 @@ static int make_stage(mcg_jail *jail)
     int place = open("d", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (place < 0 || mcg_sys_move_mount(jail->order->disk, place) < 0)
       return mcg_jail_fail(jail, "disk", errno, "mount the disk image");
-    mcg_jail_note(jail, "disk=ext4 image, %llu MiB", (unsigned long long)jail->spec->disk >> 20);
-  } else if (jail->spec->disk) {
-    mcg_jail_note(jail, "disk=tmpfs, %llu MiB", (unsigned long long)jail->spec->disk >> 20);
+    close(place);
   }
+  if (jail->spec->disk)
+    mcg_jail_note(jail, "disk=%s, %llu MiB", jail->spec->disk_image ? "ext4 image" : "tmpfs",
+                  (unsigned long long)jail->spec->disk >> 20);
   mcg_jail_writable dirs[MCG_JAIL_WRITABLES];
   mcg_jail_writables(jail, dirs);
   for (size_t i = 0; i < MCG_JAIL_WRITABLES; i++)
@@ -299,6 +303,7 @@ static int writables(mcg_jail *jail)
   const char *workdir = dirs[MCG_JAIL_WRITABLES - 1].inside;
   for (size_t i = 0; i < MCG_JAIL_WRITABLES; i++) {
     bool last = i == MCG_JAIL_WRITABLES - 1;
+    if (last && jail->spec->project) return mcg_jail_project(jail);
     if (!last && strcmp(dirs[i].inside, workdir) == 0) continue;
     if (writable(jail, &dirs[i], !last) < 0) return -1;
   }
@@ -341,6 +346,7 @@ static int workdir_place(mcg_jail *jail)
 static int from_host(mcg_jail *jail)
 {
   if (host_root(jail) < 0 || mcg_jail_etc(jail) < 0 || workdir_place(jail) < 0) return -1;
+  if (jail->spec->project && mcg_jail_project_places(jail, "r") < 0) return -1;
   if (bind_places(jail) < 0) return -1;
   if (mcg_jail_dev_places(jail) < 0 || read_only(jail) < 0) return -1;
   return mcg_jail_dev(jail) < 0 ? -1 : mcg_jail_proc(jail);

@@ -1,24 +1,143 @@
-/* place.c: detached mounts for a sandbox, made by a privileged spawner. */
+/* place.c: detached mounts for a sandbox, made by a privileged spawner. The user's trees are mounted
+ * with their owner's ids read as the sandbox's, so that the sandbox may do there what the owner may,
+ * and nobody else's ids are its own. */
 #include "place.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
+#include "disk.h"
+#include "idmap.h"
 #include "kernel.h"
 
-static int detach(const char *path, int *out)
+typedef struct job {
+  mcg_jail_order *order;
+  mcg_failure *failure;
+  const char *step;
+} job;
+
+static int failed(const job *j, const char *path)
 {
-  *out = mcg_sys_open_tree(AT_FDCWD, path, MCG_OPEN_TREE_CLONE | MCG_AT_RECURSIVE);
-  return *out < 0 ? -1 : 0;
+  return mcg_failure_set(j->failure, j->step, errno, "%s", path);
+}
+
+static int idmap_of(const job *j, const struct stat *st)
+{
+  const mcg_jail_order *order = j->order;
+  if (order->range > 1) return mcg_idmap_range(order->host_uid);
+  return mcg_idmap_wide(st->st_uid, st->st_gid, order->host_uid, order->host_gid);
+}
+
+/* A clone of the mount at `path`, ids mapped where its file system can; `must`: or else fail. */
+static int detach(const job *j, const char *path, unsigned flags, uint64_t attributes, bool must, int *out)
+{
+  struct stat st;
+  int mount = mcg_sys_open_tree(AT_FDCWD, path, MCG_OPEN_TREE_CLONE | flags);
+  if (mount < 0) return failed(j, path);
+  *out = mount; /* the order owns it from here */
+  if (fstat(mount, &st) < 0) return failed(j, path);
+  int space = idmap_of(j, &st);
+  if (space < 0) return failed(j, "make an id map");
+  mcg_mount_attr attr = {.set = attributes | MCG_ATTR_IDMAP, .userns_fd = (uint64_t)space};
+  int rc = mcg_sys_mount_setattr(mount, "", AT_EMPTY_PATH | flags, &attr);
+  int error = errno;
+  close(space);
+  if (rc == 0) return 0;
+  errno = error;
+  if (must)
+    return mcg_failure_set(j->failure, j->step, error, "%s: its file system cannot map ids", path);
+  attr = (mcg_mount_attr){.set = attributes};
+  return attributes && mcg_sys_mount_setattr(mount, "", AT_EMPTY_PATH | flags, &attr) < 0
+             ? failed(j, path)
+             : 0;
+}
+
+/* ---- a project --------------------------------------------------------------------------------- */
+
+static int set(int fs, const char *key, const char *value)
+{
+  return mcg_sys_fsconfig(fs, MCG_FSCONFIG_SET_STRING, key, value, 0);
+}
+
+/* The directory that shows through as the root of the view is the upper one: it must look like the
+ * project's own. */
+static int upper(int disk, int original)
+{
+  struct stat st;
+  if (fstat(original, &st) < 0 || mkdirat(disk, "view", 0700) < 0 || mkdirat(disk, "view.work", 0700) < 0)
+    return -1;
+  if (fchownat(disk, "view", st.st_uid, st.st_gid, 0) < 0) return -1;
+  return fchmodat(disk, "view", st.st_mode & 0777, 0);
+}
+
+static int overlay(int lower, int disk)
+{
+  char text[64];
+  int fs = mcg_sys_fsopen("overlay"), mount = -1;
+  if (fs < 0) return -1;
+  snprintf(text, sizeof text, "/proc/self/fd/%d", lower);
+  int rc = set(fs, "lowerdir", text);
+  snprintf(text, sizeof text, "/proc/self/fd/%d/view", disk);
+  if (rc == 0) rc = set(fs, "upperdir", text);
+  snprintf(text, sizeof text, "/proc/self/fd/%d/view.work", disk);
+  if (rc == 0) rc = set(fs, "workdir", text);
+  if (rc == 0) rc = set(fs, "redirect_dir", "on");
+  if (rc == 0) rc = mcg_sys_fsconfig(fs, MCG_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
+  if (rc == 0) mount = mcg_sys_fsmount(fs, MCG_ATTR_NOSUID | MCG_ATTR_NODEV);
+  int error = errno;
+  close(fs);
+  errno = error;
+  return mount;
+}
+
+static int project(const job *j)
+{
+  mcg_jail_order *order = j->order;
+  const char *path = order->spec.project;
+  struct stat st;
+  if (stat(path, &st) < 0) return failed(j, path);
+  if (!S_ISDIR(st.st_mode)) return mcg_failure_set(j->failure, j->step, ENOTDIR, "%s", path);
+  if (detach(j, path, 0, MCG_ATTR_RDONLY | MCG_ATTR_NOSUID | MCG_ATTR_NODEV, true, &order->original) < 0)
+    return -1;
+  if (upper(order->disk, order->original) < 0) return failed(j, "prepare the view's own directory");
+  order->project = overlay(order->original, order->disk);
+  if (order->project < 0)
+    return mcg_failure_set(j->failure, j->step, errno, "mount a copy-on-write view of %s", path);
+  return 0;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------- */
+
+static int binds(const job *j)
+{
+  const mcg_spawn_spec *spec = &j->order->spec;
+  for (size_t i = 0; i < spec->mount_count; i++) {
+    uint64_t attributes = MCG_ATTR_NOSUID | MCG_ATTR_NODEV;
+    if (!spec->mounts[i].writable) attributes |= MCG_ATTR_RDONLY;
+    if (detach(j, spec->mounts[i].source, MCG_AT_RECURSIVE, attributes, false, &j->order->mounts[i]) < 0)
+      return -1;
+  }
+  return 0;
+}
+
+static int rootfs(const job *j)
+{
+  const char *path = j->order->spec.rootfs;
+  if (j->order->range > 1) return detach(j, path, 0, 0, true, &j->order->rootfs);
+  j->order->rootfs = mcg_sys_open_tree(AT_FDCWD, path, MCG_OPEN_TREE_CLONE | MCG_AT_RECURSIVE);
+  return j->order->rootfs < 0 ? failed(j, path) : 0;
 }
 
 int mcg_place_prepare(mcg_spawner_state *state, mcg_jail_order *order, mcg_failure *failure)
 {
+  const mcg_spawn_spec *spec = &order->spec;
   if (!state->root) return 0;
-  mcg_spawn_spec *spec = &order->spec;
-  if (spec->rootfs && detach(spec->rootfs, &order->rootfs) < 0)
-    return mcg_failure_set(failure, "rootfs", errno, "%s", spec->rootfs);
-  for (size_t i = 0; i < spec->mount_count; i++)
-    if (detach(spec->mounts[i].source, &order->mounts[i]) < 0)
-      return mcg_failure_set(failure, "bind", errno, "%s", spec->mounts[i].source);
-  return 0;
+  if (spec->rootfs && rootfs(&(job){order, failure, "rootfs"}) < 0) return -1;
+  if (spec->project) {
+    order->disk = mcg_disk_tmpfs(spec->disk, order->host_uid, order->host_gid);
+    if (order->disk < 0) return mcg_failure_set(failure, "disk", errno, "mount the sandbox's tmpfs");
+    if (project(&(job){order, failure, "project"}) < 0) return -1;
+  }
+  return binds(&(job){order, failure, "bind"});
 }

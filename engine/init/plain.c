@@ -6,12 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "box.h"
 #include "kernel.h"
 #include "server.h"
+
+#define PATIENCE_MS 1000
 
 static int make_directory(mcg_spawner_state *state, mcg_box *box, mcg_failure *failure)
 {
@@ -72,7 +76,21 @@ int mcg_plain_start(mcg_spawner_state *state, mcg_box *box, const mcg_spawn_spec
   if (box->pid == 0) child(spec, control, directory);
   if (box->pid < 0) return mcg_failure_set(failure, "clone", errno, "no process for another sandbox");
   box->pidfd = fd;
+  box->control = fcntl(control, F_DUPFD_CLOEXEC, 3);
   return 0;
+}
+
+int64_t mcg_clock_ms(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void mcg_plain_end(mcg_box *box)
+{
+  if (box->control < 0 || shutdown(box->control, SHUT_RDWR) < 0) mcg_sys_pidfd_kill(box->pidfd, SIGKILL);
+  box->kill_at = mcg_clock_ms() + PATIENCE_MS;
 }
 
 /* ---- orphans ---------------------------------------------------------------------------------- */

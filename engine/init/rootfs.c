@@ -129,6 +129,7 @@ int mcg_jail_rootfs(mcg_jail *jail)
   if (rootfs < 0) return -1;
   int rc = add_missing(jail, rootfs, base);
   if (rc == 0) rc = add_user(jail, rootfs, base);
+  if (rc == 0 && jail->spec->project) rc = mcg_jail_project_places(jail, base);
   close(rootfs);
   return rc < 0 ? -1 : overlay(jail);
 }

@@ -173,6 +173,10 @@ void mcg_box_wait(mcg_spawner_state *state, mcg_box *box)
   epoll_ctl(state->epoll, EPOLL_CTL_DEL, box->pidfd, NULL);
   close(box->pidfd);
   box->pidfd = -1;
+  if (box->control >= 0) close(box->control);
+  box->control = -1;
+  if (box->kill_at) state->ending--;
+  box->kill_at = 0;
   box->dead = true;
   if (box->kind == MCG_KIND_PLAIN) mcg_plain_sweep(state);
 }
@@ -202,10 +206,21 @@ static void destroy(mcg_spawner_state *state, uint32_t id)
     return;
   }
   box->destroying = true;
-  if (box->dead)
+  if (box->dead) {
     finish(state, box);
-  else
+  } else if (box->kind != MCG_KIND_PLAIN) {
     mcg_sys_pidfd_kill(box->pidfd, SIGKILL);
+  } else if (!box->kill_at) {
+    mcg_plain_end(box);
+    state->ending++;
+  }
+}
+
+static void kill_the_slow(mcg_spawner_state *state)
+{
+  int64_t now = mcg_clock_ms();
+  for (mcg_box *box = state->boxes; box; box = box->next)
+    if (box->kill_at && now >= box->kill_at) mcg_sys_pidfd_kill(box->pidfd, SIGKILL);
 }
 
 /* ---- making one ------------------------------------------------------------------------------ */
@@ -326,7 +341,8 @@ static mcg_box *make(mcg_spawner_state *state, uint32_t id, request *r, int *eng
     mcg_failure_set(&r->failure, "create", ENOMEM, "no memory");
     return NULL;
   }
-  *box = (mcg_box){.next = state->boxes, .id = id, .kind = r->order.spec.kind, .pidfd = -1, .slot = -1};
+  *box = (mcg_box){.next = state->boxes, .id = id, .kind = r->order.spec.kind, .pidfd = -1, .slot = -1,
+                   .control = -1};
   state->boxes = box;
   if (start_box(state, box, r) < 0) {
     forget(state, box);
@@ -448,6 +464,7 @@ static void turn(mcg_spawner_state *state)
       box_died(state, (mcg_box *)(uintptr_t)what);
   }
   if (state->leftovers) retry_leftovers(state);
+  if (state->ending) kill_the_slow(state);
 }
 
 /* ---- its start ------------------------------------------------------------------------------- */
