@@ -1,4 +1,5 @@
 # config.sh: configuration files: where they are looked for, what is wrong with them.
+# Sourced by run.
 
 config() { printf '%s\n' "$2" >"$1"; }
 

@@ -1,4 +1,5 @@
 # files.sh: --copy-in, --copy-out, --bind.
+# Sourced by run.
 
 mkdir -p tree/sub
 echo one >tree/sub/file
@@ -33,3 +34,7 @@ check "--manifest" gives 0 $'42\nvalue s3cret' \
 echo 'return { fiels = {} }' >wrong.lua
 check "an unknown key in it" gives 2 '' 'mooncage run --manifest wrong.lua -- true' 'files'
 check "a manifest that is missing" gives 125 '' 'mooncage run --manifest none.lua -- true' 'the manifest: none.lua'
+check "--copy-in to a place outside of the workspace" gives 2 '' \
+  'mooncage run --copy-in tree/sub/file:../../etc/x -- true' 'workspace'
+check "--copy-out from a place outside of it" gives 2 '' \
+  'mooncage run --copy-out ../../etc/passwd:x -- true' 'workspace'

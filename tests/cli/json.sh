@@ -1,4 +1,5 @@
 # json.sh: one JSON document on stdout and nothing else, also when it fails.
+# Sourced by run.
 
 check "a result" json_is 3 \
   'd["exit_code"] == 3 and d["stdout"] == "o\n" and d["stderr"] == "e\n" and not d["ok"]' \

@@ -1,4 +1,5 @@
-# lib.sh: how the CLI cases say what they expect. Sourced by run.
+# lib.sh: how the CLI cases say what they expect.
+# Sourced by run.
 
 # gives STATUS STDOUT SCRIPT [STDERR]: the script (bash, with `mooncage` in PATH) exits so, prints
 # exactly that (but for newlines at the end), and its stderr holds the fixed text STDERR. "*" stands

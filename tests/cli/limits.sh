@@ -1,4 +1,5 @@
 # limits.sh: memory, processes, disk, output; where they cannot be enforced they are refused.
+# Sourced by run.
 
 if can_limit --memory 64M; then
   check "memory: killed, reported, and the session lives on" json_is '137' \

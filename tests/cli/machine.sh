@@ -1,4 +1,5 @@
 # machine.sh: doctor and reap.
+# Sourced by run.
 
 check "doctor" gives 0 '*' 'mooncage doctor'
 check "doctor names the mechanisms" shows seccomp 'mooncage doctor'

@@ -1,4 +1,5 @@
 # project.sh: --project: a view of one's own tree, the changes shown, dropped or written back.
+# Sourced by run.
 
 fresh() {
   rm -rf project

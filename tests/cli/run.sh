@@ -1,4 +1,5 @@
 # run.sh: one command in a fresh sandbox: streams, exit status, what it cannot reach.
+# Sourced by run.
 
 check "a filter" gives 0 HI 'echo hi | mooncage run -- tr a-z A-Z'
 check "the exit status is the command's" gives 7 '' "mooncage run -- sh -c 'exit 7'"

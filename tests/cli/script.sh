@@ -1,4 +1,5 @@
 # script.sh: orchestration scripts.
+# Sourced by run.
 
 check "-e" gives 0 42 "mooncage run -e 'print(6*7)'"
 check "its words" gives 0 'a b' "mooncage run -e 'print(arg[1], arg[2])' -- a b | tr '\t' ' '"

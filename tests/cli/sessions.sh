@@ -1,4 +1,5 @@
 # sessions.sh: sessions that stay: create, exec, cp, ps, stop.
+# Sourced by run.
 
 check "ps with none" gives 0 '' 'mooncage ps -q'
 check "exec in none" gives 125 '' 'mooncage exec nosuch -- true' 'there is no session nosuch'

@@ -1,4 +1,5 @@
 # signals.sh: signals to the command.
+# Sourced by run.
 
 # signalled STATUS SIGNAL COUNT SCRIPT: runs `mooncage run -- sh -c SCRIPT`, waits until it says "up",
 # sends the signal so many times, expects the exit status.

@@ -1,4 +1,5 @@
 # usage.sh: help, version, wrong usage, completion, man page.
+# Sourced by run.
 
 check "no command: help on stderr, status 2" gives 2 '' 'mooncage' 'Usage:'
 check "--help" shows 'Commands:' 'mooncage --help'
