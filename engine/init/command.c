@@ -254,10 +254,12 @@ bool mcg_command_start(mcg_server *server, mcg_conn *conn, uint32_t channel, con
 static void tell_started(mcg_command *command)
 {
   for (int i = 0; i < 3; i++) close_fd(&command->theirs[i]);
-  free((void *)(uintptr_t)command->launch.paths);
-  free(command->arena);
-  command->launch = (mcg_launch){0};
-  command->arena = NULL;
+  if (!command->orphaned) { /* else the child may not have executed its program yet, and need them */
+    free((void *)(uintptr_t)command->launch.paths);
+    free(command->arena);
+    command->launch = (mcg_launch){0};
+    command->arena = NULL;
+  }
   command->started = true;
   if (command->conn) {
     mcg_wire body;
@@ -315,20 +317,21 @@ static void tell_refused(mcg_command *command)
 }
 
 /* The stub is dead and has not said that its tree is empty: the sandbox killed it, and its children
- * are init's now. The command itself can still be waited for. */
+ * are init's now. The command itself can still be waited for, by its pidfd. A stub that was killed
+ * before it had a child is the only one whose command never was. */
 static void adopt(mcg_command *command, unsigned flags)
 {
-  if (!(flags & MCG_SLOT_STARTED)) {
-    /* The child may still stand on the slot's stack: neither is ever used again. */
+  command->orphaned = true;
+  command->server->orphans = true;
+  if (flags & MCG_SLOT_STARTED) return;
+  if (command->slot->pidfd < 0) {
     command->slot->error = ECHILD;
     command->slot->step = MCG_STEP_FORK;
     tell_refused(command);
-    command->slot = NULL;
-    command->arena = NULL;
-    command->launch.paths = NULL;
+    return;
   }
-  command->orphaned = true;
-  command->server->orphans = true;
+  /* The child may still stand on the slot's stack, which is the command's until it has ended. */
+  tell_started(command);
 }
 
 static void step_builtin(mcg_command *command)
@@ -353,10 +356,11 @@ void mcg_command_step(mcg_command *command)
     step_builtin(command);
     return;
   }
+  if (command->parent_fd < 0 && !command->orphaned && !command->gone && !(flags & MCG_SLOT_GONE))
+    adopt(command, flags);
   if ((flags & MCG_SLOT_EXITED) && !command->exited) tell_exit(command);
   if ((flags & MCG_SLOT_GONE) && !command->gone) tell_gone(command);
   if (command->gone) return;
-  if (command->parent_fd < 0 && !command->orphaned) adopt(command, flags);
   if (command->orphaned && command->exited && !command->gone && !mcg_tree_has_orphans(command->server))
     tell_gone(command);
 }

@@ -109,6 +109,7 @@ static __attribute__((noreturn)) void child_main(mcg_slot *slot)
 {
   const mcg_launch *launch = slot->launch;
   long result = 0;
+  slot->pid = (int)mcg_sys3(SYS_getpid, 0, 0, 0); /* the stub may be killed before it can say so */
   mcg_sys3(SYS_setsid, 0, 0, 0);
   for (int i = 0; i < 3 && result >= 0; i++) result = mcg_sys3(SYS_dup3, launch->fds[i], i, 0);
   if (result < 0) child_fail(slot, MCG_STEP_STREAMS, result);

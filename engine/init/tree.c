@@ -30,33 +30,51 @@ static mcg_command *command_of_parent(mcg_server *server, pid_t pid)
   return command;
 }
 
-static mcg_command *command_of_orphan(mcg_server *server, pid_t pid)
+static bool is_orphan(const mcg_command *command)
 {
-  mcg_command *command = server->commands;
-  while (command && (!command->slot || command->slot->pid != pid || command->builtin ||
-                     command->exited || !command->started))
-    command = command->next;
-  return command;
+  return command->parent_fd < 0 && !command->builtin && !command->exited && !command->gone &&
+         !(atomic_load(&command->slot->flags) & (MCG_SLOT_EXITED | MCG_SLOT_GONE)) &&
+         command->slot->pidfd >= 0;
 }
 
-/* An orphan that was the main process of a command: its stub cannot note how it ended any more. */
-static void note_orphan(mcg_command *command, int status, const struct rusage *usage)
+static void note(mcg_slot *slot, bool exited, int value, const struct rusage *usage)
 {
-  mcg_slot *slot = command->slot;
-  if (atomic_load(&slot->flags) & MCG_SLOT_EXITED) return;
-  if (WIFSIGNALED(status))
-    slot->signo = WTERMSIG(status);
+  if (exited)
+    slot->code = value;
   else
-    slot->code = WEXITSTATUS(status);
+    slot->signo = value;
   slot->cpu_us = (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000 +
                  (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
   slot->maxrss_kb = (uint64_t)usage->ru_maxrss;
   atomic_fetch_or(&slot->flags, MCG_SLOT_EXITED);
 }
 
+/* The main process of a command whose stub is dead: nobody else can note how it ended. Its number may
+ * not be known, its pidfd is. ECHILD: it was waited for below, under that unknown number. */
+static void note_orphan(mcg_command *command)
+{
+  mcg_slot *slot = command->slot;
+  siginfo_t info = {0};
+  struct rusage usage = {0};
+  long rc = syscall(SYS_waitid, P_PIDFD, slot->pidfd, &info, WEXITED | WNOHANG | __WALL, &usage);
+  if (rc == 0 && info.si_pid)
+    note(slot, info.si_code == CLD_EXITED, info.si_status, &usage);
+  else if (rc < 0 && errno == ECHILD)
+    note(slot, false, SIGKILL, &usage);
+}
+
+static mcg_command *command_of_orphan(mcg_server *server, pid_t pid)
+{
+  mcg_command *command = server->commands;
+  while (command && (!is_orphan(command) || command->slot->pid != pid)) command = command->next;
+  return command;
+}
+
 void mcg_tree_reap(mcg_server *server)
 {
   int status;
+  for (mcg_command *command = server->commands; command; command = command->next)
+    if (is_orphan(command)) note_orphan(command);
   pid_t pid;
   struct rusage usage;
   while ((pid = wait4(-1, &status, WNOHANG | __WALL, &usage)) > 0) {
@@ -70,8 +88,10 @@ void mcg_tree_reap(mcg_server *server)
       }
       close(command->parent_fd);
       command->parent_fd = -1;
+      if (is_orphan(command)) note_orphan(command);
     } else if ((command = command_of_orphan(server, pid))) {
-      note_orphan(command, status, &usage);
+      bool exited = WIFEXITED(status);
+      note(command->slot, exited, exited ? WEXITSTATUS(status) : WTERMSIG(status), &usage);
     }
   }
   if (pid < 0 && errno == ECHILD) server->orphans = false;
