@@ -384,11 +384,7 @@ def setuid(t):
     got = t.script("""
     mooncage.with(with_probe(), function(session)
       local file = assert(io.open(BIN .. "/sbx-probe", "rb"))
-      assert(session:write("suid", file:read("*a"), tonumber("4755", 8)))
-      local result = assert(session:exec({ "./suid", "ids", "api" }))
-      io.write(result.stdout)
-      local mode = assert(session:stat("suid")).mode
-      say(mode >= 2048 and "ALLOWED" or "DENIED", "set-uid bit by the API", mode)
+      try("set-uid mode by the API", session.write, session, "suid", file:read("*a"), tonumber("4755", 8))
       session:exec({ "cp", PROBE, "own" })
       session:exec("chmod 6755 own")
       io.write(session:exec({ "./own", "ids", "own" }).stdout)
@@ -459,6 +455,9 @@ def plant_new_git(t):
         found = [top for top, _, _ in os.walk(t.path("tree")) if "/.git" in top]
         if found:
             raise Hole("it was written to the host: %s" % found[0])
+    t.shell("echo honest > honest", flags=("--project", t.path("tree"), "--apply"))
+    if read(t.path("tree/honest")) != "honest\n":
+        raise Hole("the control proves nothing: nothing at all is applied")
     for name in (".GIT", ".git ", ".Git"):
         t.shell("mkdir '%s' && echo evil > '%s/config'" % (name, name), flags=("--project", t.path("tree"), "--apply"), sound=False)
     t.untouched(before, t.path("tree/a"))
@@ -475,6 +474,9 @@ def swap_git(t):
         if os.path.islink(tree + "/.git") or not os.path.isdir(tree + "/.git"):
             raise Hole(".git was replaced on the host by: " + text)
         t.untouched(before, tree + "/.git")
+    t.shell("echo honest > honest", flags=("--project", tree, "--apply"))
+    if read(tree + "/honest") != "honest\n":
+        raise Hole("the control proves nothing: nothing at all is applied")
 
 
 @row("FS-24", "names with control characters and invalid UTF-8, a tree thousands deep, listed and removed by the host",
