@@ -135,7 +135,8 @@ typedef struct mcg_ticket {
 } mcg_ticket;
 mcg_ticket *mcg_lua_ticket(lua_State *L, mcg_task *task); /* raises when memory is out */
 mcg_task *mcg_lua_take_ticket(void *data);                   /* frees it; the task, or NULL */
-/* `return mcg_lua_started(L, task, ticket, rc, err)`: waits, or pushes the refusal. */
+/* `return mcg_lua_started(L, task, ticket, rc, err)`: waits, or pushes the refusal. rc is had before:
+ * arguments are evaluated in any order, and err with them. */
 int mcg_lua_started(lua_State *L, mcg_task *task, mcg_ticket *ticket, int rc, mcg_error *err);
 void mcg_lua_done(void *data, mcg_error *error);                        /* true */
 void mcg_lua_text_done(void *data, const char *json, mcg_error *error); /* the decoded value */

@@ -61,7 +61,8 @@ static int doctor(lua_State *L)
   mcg_engine *engine = mcg_lua_engine(task->host, &err);
   if (!engine) return mcg_lua_nil_error(L, err);
   mcg_ticket *ticket = mcg_lua_ticket(L, task);
-  return mcg_lua_started(L, task, ticket, mcg_doctor(engine, mcg_lua_text_done, ticket, &err), err);
+  int rc = mcg_doctor(engine, mcg_lua_text_done, ticket, &err);
+  return mcg_lua_started(L, task, ticket, rc, err);
 }
 
 static int reap(lua_State *L)

@@ -214,7 +214,8 @@ static int text_operation(lua_State *L,
   if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
   mcg_error *err = NULL;
   mcg_ticket *ticket = mcg_lua_ticket(L, task);
-  return mcg_lua_started(L, task, ticket, how(s->session, mcg_lua_text_done, ticket, &err), err);
+  int rc = how(s->session, mcg_lua_text_done, ticket, &err);
+  return mcg_lua_started(L, task, ticket, rc, err);
 }
 
 static int session_stats(lua_State *L)
