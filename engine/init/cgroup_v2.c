@@ -98,12 +98,11 @@ static bool settle(int dir)
   return others == 0;
 }
 
-/* systemd's user manager makes a scope, delegates it, and moves this process in. */
-static bool ask_systemd(void)
+/* systemd's user manager makes the scope `unit`, delegates it, and moves this process in. */
+static bool ask_systemd(const char *unit)
 {
-  char unit[64], self[16];
+  char self[16];
   if (!getenv("XDG_RUNTIME_DIR") && !getenv("DBUS_SESSION_BUS_ADDRESS")) return false;
-  snprintf(unit, sizeof unit, "mooncage-%d.scope", (int)getpid());
   snprintf(self, sizeof self, "%d", (int)getpid());
   pid_t pid = fork();
   if (pid == 0) {
@@ -131,10 +130,12 @@ static void open_as_user(mcg_cgroups *groups)
     return;
   }
   if (dir >= 0) close(dir);
-  if (!ask_systemd()) return;
+  char unit[64];
+  snprintf(unit, sizeof unit, "mooncage-%d.scope", (int)getpid());
+  if (!ask_systemd(unit)) return;
   for (int waited = 0; waited < SCOPE_PATIENCE_MS; waited += 5) {
     char own[PATH_MAX];
-    if (mcg_cgroup_own_path("", own, sizeof own) && strstr(own, "/mooncage-") && strstr(own, ".scope")) {
+    if (mcg_cgroup_own_path("", own, sizeof own) && strstr(own, unit)) {
       dir = open_own();
       if (dir >= 0 && settle(dir)) use(groups, dir);
       return;
