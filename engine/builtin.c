@@ -56,7 +56,7 @@ static void on_passed(void *data, mcg_error *error)
   run *r = data;
   r->stopped = error != NULL; /* why is what the other one's exit tells */
   mcg_error_free(error);
-  if (!r->stopped && !r->over) mcg_channel_resume(r->channel, 1);
+  if (!r->stopped && !r->over && !r->finished) mcg_channel_resume(r->channel, 1);
   wake(r);
 }
 
