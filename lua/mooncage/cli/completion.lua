@@ -138,11 +138,11 @@ local function zsh_words(command)
   if command.takes == "shell_name" then
     return ("'1:shell:(%s)'"):format(table.concat(spec.shells, " "))
   elseif command.name == "run" then
-    return "'*::command:_normal'"
+    return "'*:word:_mooncage_files'"
   elseif command.name == "cp" then
     return "'*:place:_files'"
   elseif SESSIONS[command.name] then
-    return "'*::session:_mooncage_sessions'"
+    return "'*:session:_mooncage_sessions'"
   end
 end
 
@@ -150,8 +150,16 @@ function completion.zsh()
   local out = {
     "#compdef mooncage",
     "# zsh completion for mooncage, made from its table of commands and flags.",
+    "# After --, the words of a command of its own.",
+    "_mooncage_command() {",
+    "  local -i at=${words[(i)--]}",
+    "  (( at < CURRENT )) || return 1",
+    "  shift $at words; (( CURRENT -= at ))",
+    "  _normal",
+    "}",
+    "_mooncage_files() { _mooncage_command || _files; }",
     "_mooncage_sessions() {",
-    "  if (( ${words[(I)--]} )); then _normal; return; fi",
+    "  _mooncage_command && return",
     "  local -a ids; ids=(${(f)\"$(mooncage ps -q 2>/dev/null)\"})",
     "  compadd -a ids",
     "}",
