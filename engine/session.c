@@ -2,6 +2,7 @@
  *
  * A session is in the engine's list from open until it is closed, and holds itself alive there. */
 #include "session.h"
+#include "keeper.h"
 #include <string.h>
 
 struct mcg_deadline { /* outlives its session's interest by one turn of the loop */
@@ -92,7 +93,7 @@ void mcg_session_unref(mcg_session *session)
   drop(session);
 }
 
-static void session_link(mcg_session *session)
+void mcg_session_enlist(mcg_session *session)
 {
   mcg_engine *engine = session->engine;
   session->after = engine->sessions;
@@ -112,6 +113,14 @@ static void session_unlink(mcg_session *session)
   if (session->after) session->after->before = session->before;
   engine->session_count--;
   mcg_session_let_go(session);
+}
+
+/* It never stood: nobody but the caller knows of it. */
+void mcg_session_discard(mcg_session *session)
+{
+  session->state = MCG_SESSION_CLOSED;
+  session_unlink(session);
+  drop(session);
 }
 
 /* ---- deadlines ---------------------------------------------------------------------------- */
@@ -188,7 +197,7 @@ void mcg_session_end(mcg_session *session, mcg_error *reason)
     mcg_log(session->engine, MCG_LOG_ERROR, "session %.8s: %s", session->id, ignored->message);
 }
 
-static void stream_lost(void *data, const mcg_error *error)
+void mcg_session_stream_lost(void *data, const mcg_error *error)
 {
   mcg_session *session = data;
   mcg_session_end(session, mcg_error_copy(error));
@@ -202,7 +211,7 @@ typedef struct opening {
   void *data;
 } opening;
 
-static void take_mechanism(void *data, const char *name, const char *value)
+void mcg_session_mechanism(void *data, const char *name, const char *value)
 {
   mcg_session *session = data;
   if (strcmp(name, "working_directory") != 0) {
@@ -215,6 +224,7 @@ static void take_mechanism(void *data, const char *name, const char *value)
 
 static int place_destroy(mcg_session *session, mcg_error **err)
 {
+  if (session->remote) mcg_remote_close(session); /* the sandbox stays with its keeper */
   if (!session->placed) return 0;
   session->placed = false;
   const mcg_backend *backend = session->config->backend;
@@ -230,8 +240,8 @@ static int open_run(void *arg, mcg_error **err)
   if (backend->create(session, &session->config->plan, &session->place, err) < 0) return -1;
   session->placed = true;
   if (mcg_stream_open(session->engine, mcg_steal_fd(&session->place.stream_fd),
-                      session->place.carrier, take_mechanism, stream_lost, session,
-                      &session->stream, err) < 0 ||
+                      session->place.carrier, mcg_session_mechanism, mcg_session_stream_lost,
+                      session, &session->stream, err) < 0 ||
       mcg_session_furnish(session, err) < 0 || deadline_start(session, err) < 0) {
     auto_error mcg_error *second = NULL;
     mcg_fiber_shield(session->engine, true);
@@ -254,9 +264,7 @@ static void open_complete(void *arg, mcg_error *error)
   mcg_session *session = self.session;
   if (error) {
     mcg_error_set_backend(error, session->config->backend->id);
-    session->state = MCG_SESSION_CLOSED;
-    session_unlink(session);
-    drop(session);
+    mcg_session_discard(session);
     session = NULL;
   }
   self.done(self.data, session, error);
@@ -274,7 +282,7 @@ static int refuse_crowd(const mcg_engine *engine, const mcg_config *config, mcg_
 }
 
 /* `take_config` is the session's, also on failure. */
-static mcg_session *session_new(mcg_engine *engine, mcg_config *take_config, mcg_error **err)
+mcg_session *mcg_session_make(mcg_engine *engine, mcg_config *take_config, mcg_error **err)
 {
   mcg_session *session = calloc(1, sizeof *session);
   if (!session) {
@@ -309,7 +317,7 @@ static mcg_session *session_plan(mcg_engine *engine, const char *text, size_t le
       mcg_config_read(engine, text, len, &config, err) < 0)
     return NULL;
   if (config->backend->create && refuse_crowd(engine, config, err) == 0)
-    return session_new(engine, config, err);
+    return mcg_session_make(engine, config, err);
   if (!config->backend->create)
     mcg_fail(err, MCG_UNSUPPORTED, NULL, "backend %s cannot make sandboxes", config->backend->id);
   mcg_config_free(config);
@@ -329,15 +337,16 @@ int mcg_session_open(mcg_engine *engine, const char *text, size_t len, mcg_sessi
     session_free(session);
     return -1;
   }
-  session_link(session);
+  mcg_session_enlist(session);
   return 0;
 }
 
-int mcg_session_open_here(mcg_engine *engine, const char *config, mcg_session **out, mcg_error **err)
+int mcg_session_open_here(mcg_engine *engine, const char *config, mcg_session **out,
+                          mcg_error **err)
 {
   mcg_session *session = session_plan(engine, config, strlen(config), err);
   if (!session) return -1;
-  session_link(session);
+  mcg_session_enlist(session);
   opening self = {.session = session};
   if (open_run(&self, err) == 0) {
     *out = session;
@@ -358,6 +367,7 @@ static int close_run(void *arg, mcg_error **err)
   if (!why) mcg_fail(&why, MCG_CANCELED, NULL, "the session was closed");
   mcg_execs_abort(session, why);
   mcg_error_free(why);
+  mcg_keeper_deaf(session);
   deadline_stop(session);
   mcg_stream_close(session->stream);
   session->stream = NULL;
@@ -384,6 +394,7 @@ static void close_complete(void *arg, mcg_error *error)
     free(waiter);
     waiter = next;
   }
+  mcg_keeper_end(session);
   session_unlink(session);
 }
 
@@ -426,9 +437,46 @@ int mcg_session_close(mcg_session *session, mcg_done done, void *data, mcg_error
   return 0;
 }
 
+typedef struct stopping {
+  mcg_session *session;
+  mcg_done done;
+  void *data;
+} stopping;
+
+static int stop_run(void *arg, mcg_error **err)
+{
+  stopping *self = arg;
+  return self->session->remote ? mcg_remote_stop(self->session, err) : 0;
+}
+
+static void stop_complete(void *arg, mcg_error *error)
+{
+  stopping self = *(stopping *)arg;
+  auto_error mcg_error *refused = NULL;
+  free(arg);
+  if (error) {
+    if (self.done)
+      self.done(self.data, error);
+    else
+      mcg_error_free(error);
+  } else if (mcg_session_close(self.session, self.done, self.data, &refused) < 0 && self.done) {
+    self.done(self.data, mcg_error_copy(refused));
+  }
+  mcg_session_let_go(self.session);
+}
+
 int mcg_session_stop(mcg_session *session, mcg_done done, void *data, mcg_error **err)
 {
-  return mcg_session_close(session, done, data, err);
+  if (!session->remote) return mcg_session_close(session, done, data, err);
+  stopping *self = malloc(sizeof *self);
+  if (!self) return mcg_fail(err, MCG_NOMEM, NULL, "no memory to stop a session");
+  *self = (stopping){.session = session, .done = done, .data = data};
+  mcg_session_hold(session);
+  if (mcg_op_start_teardown(session->engine, stop_run, stop_complete, self, NULL, err) == 0)
+    return 0;
+  mcg_session_let_go(session);
+  free(self);
+  return -1;
 }
 
 typedef struct closing_here {

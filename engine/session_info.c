@@ -1,5 +1,6 @@
 /* session_info.c: what a session tells about itself: facts, usage, live figures, processes. */
 #include "builtin.h"
+#include "keeper.h"
 #include "manifest.h"
 #include "session.h"
 #include <string.h>
@@ -128,6 +129,7 @@ static int report_start(mcg_session *session, json_t *out, int (*run)(void *arg,
 int mcg_session_figures(mcg_session *session, json_t *out, mcg_error **err)
 {
   const mcg_backend *backend = session->config->backend;
+  if (session->remote) return mcg_remote_figures(session, out, err);
   if (!backend->stats || !session->placed)
     return mcg_fail(err, MCG_UNSUPPORTED, NULL, "%s has no figures of its sandboxes", backend->id);
   return backend->stats(session, &session->place, out, err);

@@ -1,0 +1,33 @@
+/* keeper.h: a session served to other engines of the same user, and the other engine's half of it.
+ *
+ * One SOCK_SEQPACKET connection a client; each packet is one JSON document.
+ *   C  {"version":1}
+ *   K  {"version":1,"config":{...},"session":{...}}   + one descriptor: a stream of its own to init
+ *   C  {"id":n,"op":"figures"}     K  {"id":n,"figures":{...}}
+ *   C  {"id":n,"op":"stop"}        K  {"id":n,"stopped":true}     once no process lives
+ *   K  {"id":n,"error":{"code":...,"message":...,"fix":...}}      instead of either, or of the first
+ * Both ends check that the other's uid is their own. Commands travel on the stream, never here; when
+ * it ends, init ends the client's commands, the detached ones excepted. */
+#ifndef MCG_KEEPER_H
+#define MCG_KEEPER_H
+
+#include "session.h"
+
+#define MCG_KEEPER_VERSION 1
+#define MCG_KEEPER_PACKET_MAX ((size_t)160 << 10)
+
+/* keeper.c: no new client from now on; and the end of the old ones. */
+void mcg_keeper_deaf(mcg_session *session);
+void mcg_keeper_end(mcg_session *session);
+
+/* resume.c: what a resumed session asks its keeper; letting go of it. */
+int mcg_remote_figures(mcg_session *session, json_t *out, mcg_error **err) MCG_PARKS;
+int mcg_remote_stop(mcg_session *session, mcg_error **err) MCG_PARKS;
+void mcg_remote_close(mcg_session *session);
+const char *mcg_remote_path(const mcg_session *session);
+
+/* Both: one JSON document out; false when the socket does not take it. Room for the peer's uid check. */
+bool mcg_keeper_send(int fd, const json_t *document, int pass_fd);
+bool mcg_keeper_peer_ok(int fd);
+
+#endif
