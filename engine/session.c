@@ -184,7 +184,7 @@ const char *mcg_session_directory(const mcg_session *session)
 
 void mcg_session_end(mcg_session *session, mcg_error *reason)
 {
-  if (session->state != MCG_SESSION_RUNNING || session->ended) {
+  if (session->state != MCG_SESSION_RUNNING || session->ended || session->stopping) {
     mcg_error_free(reason);
     return;
   }
@@ -446,7 +446,10 @@ typedef struct stopping {
 static int stop_run(void *arg, mcg_error **err)
 {
   stopping *self = arg;
-  return self->session->remote ? mcg_remote_stop(self->session, err) : 0;
+  self->session->stopping = true;
+  int rc = self->session->remote ? mcg_remote_stop(self->session, err) : 0;
+  self->session->stopping = false;
+  return rc;
 }
 
 static void stop_complete(void *arg, mcg_error *error)

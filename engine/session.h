@@ -26,6 +26,7 @@ struct mcg_session {
   mcg_config *config;
   mcg_phase state;
   bool placed;
+  bool stopping; /* the keeper was asked to end it, and will answer */
   mcg_place place;
   char *directory; /* where init says it works, where the backend cannot know */
   mcg_stream *stream;
