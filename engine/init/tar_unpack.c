@@ -5,6 +5,7 @@
 #include "beneath.h"
 #include "builtin.h"
 #include "tar.h"
+#include "sparse.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -262,13 +263,10 @@ static void make_file(unpacker *pack, char *path, mode_t mode, int64_t mtime, ui
   for (uint64_t left = size; left;) {
     size_t piece = left < sizeof buffer ? (size_t)left : sizeof buffer;
     get_exactly(buffer, piece);
-    for (size_t at = 0; at < piece;) {
-      ssize_t put = write(fd, buffer + at, piece - at);
-      if (put < 0) failed(path);
-      at += (size_t)put;
-    }
+    if (mcg_write_sparse(fd, (const uint8_t *)buffer, piece) < 0) failed(path);
     left -= piece;
   }
+  if (ftruncate(fd, (off_t)size) < 0) failed(path);
   skip(padding(size));
   if (fchmod(fd, mode) < 0) failed(path);
   set_times(fd, mtime);
