@@ -5,6 +5,7 @@
  * a full disk is found while nothing has changed), commit (renames, deletions, links, modes). */
 #include "project.h"
 #include "beneath.h"
+#include "sparse.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -62,9 +64,11 @@ static int spool_in(apply *a, int in)
   for (;;) {
     ssize_t n = read(in, chunk, sizeof chunk);
     if (n < 0 && errno == EINTR) continue;
-    if (n == 0) return 0;
-    if (n < 0 || write(a->spool, chunk, (size_t)n) != n)
+    if (n < 0) return mcg_trouble_set(a->trouble, errno, "spool: %s", strerror(errno));
+    off_t end = n == 0 ? lseek(a->spool, 0, SEEK_CUR) : 0;
+    if (n == 0 ? ftruncate(a->spool, end) < 0 : mcg_write_sparse(a->spool, chunk, (size_t)n) < 0)
       return mcg_trouble_set(a->trouble, errno, "spool: %s", strerror(errno));
+    if (n == 0) return 0;
   }
 }
 
@@ -299,15 +303,48 @@ static int judge_host(apply *a, const entry *e, const paths *gone, const paths *
   return 0;
 }
 
+/* Will there be a `name` beside this entry when all is applied? */
+static bool beside(apply *a, const entry *e, const char *name, const paths *gone, const paths *added)
+{
+  char path[PATH_MAX];
+  int before = (int)(base_of(e->path) - e->path);
+  if (snprintf(path, sizeof path, "%.*s%s", before, e->path, name) >= (int)sizeof path) return false;
+  if (holds(added, path)) return true;
+  int fd = holds(gone, path) ? -1 : mcg_open_beneath(a->dir, path, O_PATH, 0);
+  if (fd >= 0) close(fd);
+  return fd >= 0;
+}
+
+/* A directory needs no ".git" to be a repository: git takes any that holds these, and its "config" can
+ * name programs, which then run as whoever calls git below it. */
+static int judge_repository(apply *a, const entry *e, const paths *gone, const paths *added)
+{
+  static const char *const parts[] = {"HEAD", "objects", "refs", "commondir"};
+  bool there[4], part = false;
+  if (a->options->git || e->change.op != 'A') return 0;
+  for (size_t i = 0; i < 4; i++) part = part || strcasecmp(base_of(e->path), parts[i]) == 0;
+  if (!part) return 0;
+  for (size_t i = 0; i < 4; i++) there[i] = beside(a, e, parts[i], gone, added);
+  if (there[0] && ((there[1] && there[2]) || there[3]))
+    return refuse(a, e, "it makes its directory a git repository (the like of .git), whose "
+                        "configuration runs as you");
+  return 0;
+}
+
 static int judge(apply *a)
 {
   for (size_t i = 0; i < a->count; i++)
     if (judge_record(a, &a->list[i]) < 0) return -1;
-  paths gone = {0}, made = {0};
+  paths gone = {0}, made = {0}, added = {0};
   int rc = collect(a, 'D', false, &gone);
   if (rc == 0) rc = collect(a, 'A', true, &made);
-  for (size_t i = 0; rc == 0 && i < a->count; i++) rc = judge_host(a, &a->list[i], &gone, &made);
+  if (rc == 0) rc = collect(a, 'A', false, &added);
+  for (size_t i = 0; rc == 0 && i < a->count; i++) {
+    rc = judge_repository(a, &a->list[i], &gone, &added);
+    if (rc == 0) rc = judge_host(a, &a->list[i], &gone, &made);
+  }
   free(gone.list);
+  free(added.list);
   free(made.list);
   return rc;
 }
@@ -340,29 +377,50 @@ static int stage_file(apply *a, const entry *e, size_t index)
   for (uint64_t left = e->change.size; rc == 0 && left > 0;) {
     size_t n = left < sizeof chunk ? (size_t)left : sizeof chunk;
     rc = read_at(a, chunk, n, &at);
-    for (size_t put = 0; rc == 0 && put < n;) {
-      ssize_t w = write(fd, chunk + put, n - put);
-      if (w < 0 && errno == EINTR) continue;
-      if (w < 0)
-        rc = failed(a, e, "write");
-      else
-        put += (size_t)w;
-    }
+    if (rc == 0 && mcg_write_sparse(fd, chunk, n) < 0) rc = failed(a, e, "write");
     left -= n;
   }
+  if (rc == 0 && ftruncate(fd, (off_t)e->change.size) < 0) rc = failed(a, e, "write");
   if (rc == 0 && (give_owner(a, e, fd) < 0 || fchmod(fd, e->change.mode & 0777) < 0))
     rc = failed(a, e, "set owner and mode of");
   close(fd);
   return rc;
 }
 
+/* What an apply that was killed has staged: files whose names are numbers. */
+static void clear_stage(int stage)
+{
+  int fd = openat(stage, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+  for (struct dirent *d; stream && (d = readdir(stream));)
+    if (d->d_name[strspn(d->d_name, "0123456789")] == 0) unlinkat(stage, d->d_name, 0);
+  if (stream) closedir(stream);
+}
+
+/* A directory that is there already is ours when nobody holds its lock: the kernel lets go of that with
+ * whoever was killed. */
+static int open_stage(apply *a)
+{
+  struct stat st;
+  if (mkdirat(a->dir, STAGE, 0700) < 0 && errno != EEXIST)
+    return mcg_trouble_set(a->trouble, errno, "make %s in the project: %s", STAGE, strerror(errno));
+  int fd = openat(a->dir, STAGE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid()) {
+    if (fd >= 0) close(fd);
+    return mcg_trouble_set(a->trouble, EEXIST, "%s in the project is not ours: remove it", STAGE);
+  }
+  if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+    close(fd);
+    return mcg_trouble_set(a->trouble, ESTALE, "changes are being applied to the project right now");
+  }
+  clear_stage(fd);
+  a->stage = fd;
+  return 0;
+}
+
 static int stage_all(apply *a)
 {
-  if (mkdirat(a->dir, STAGE, 0700) < 0)
-    return mcg_trouble_set(a->trouble, errno, "make %s in the project: %s", STAGE, strerror(errno));
-  a->stage = openat(a->dir, STAGE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (a->stage < 0)
-    return mcg_trouble_set(a->trouble, errno, "open %s: %s", STAGE, strerror(errno));
+  if (open_stage(a) < 0) return -1;
   for (size_t i = 0; i < a->count; i++) {
     const entry *e = &a->list[i];
     if (e->change.op != 'D' && e->change.kind == 'f' && stage_file(a, e, i) < 0) return -1;
