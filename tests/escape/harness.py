@@ -134,6 +134,9 @@ class World:
 
     def close(self, keep):
         for path in self.cgroups:
+            for name in os.listdir(path):  # told as left over already
+                with contextlib.suppress(OSError):
+                    os.rmdir(os.path.join(path, name))
             for _ in range(40):
                 try:
                     os.rmdir(path)
@@ -164,13 +167,13 @@ class World:
         return found
 
     def leftovers(self, spawners=None):
-        """Cgroups of spawners that this run started; they carry the spawner's pid in their names."""
+        """Cgroups of spawners that this run started: the names carry pid and start time of the spawner."""
         left = []
         for controller in ("memory", "cpu", "pids", "unified"):
             for top, names, _ in os.walk("/sys/fs/cgroup/" + controller):
                 for name in names:
                     part = name.split("-")
-                    if part[0] == "mcg" and len(part) > 2 and part[1].isdigit() and int(part[1]) in (spawners or self.spawners):
+                    if part[0] == "mcg" and len(part) > 2 and "-".join(part[1:3]) in (spawners or self.spawners):
                         left.append(os.path.join(top, name))
         return left
 
@@ -430,6 +433,12 @@ class Trial:
                 os.kill(pid, signal.SIGKILL)
 
 
+def identity(pid):
+    """A process's number with its start time, as the names of cgroups have it."""
+    with open("/proc/%d/stat" % pid) as file:
+        return "%d-%s" % (pid, file.read().rpartition(")")[2].split()[19])
+
+
 def describe(pid):
     """For a message: a process, its state and what it waits for."""
     try:
@@ -463,7 +472,7 @@ def wait4(child, timeout, children):
             return child.returncode, usage
         with contextlib.suppress(OSError):
             with open("/proc/%d/task/%d/children" % (child.pid, child.pid)) as file:
-                children.update(int(word) for word in file.read().split())
+                children.update(identity(int(word)) for word in file.read().split())
         if time.monotonic() > deadline:
             raise subprocess.TimeoutExpired(child.args, timeout)
         time.sleep(pause)

@@ -4,8 +4,10 @@ built-ins, streams, binds, and on what one session could do to another."""
 import os
 import stat
 import subprocess
+import time
 
 from harness import Hole, Skip, row
+from rows_fs import project
 from rows_proc import connections, listener, on_terminal
 
 
@@ -340,6 +342,76 @@ def close_race(t):
     end""" % rounds, timeout=300)
     t.stopped(got)
     t.gone(t.world.inside_dir)
+
+
+@row("XA-21", "plant a git repository that is not called .git: a directory with HEAD, objects, refs, config",
+     "--apply refuses what makes a directory a repository, in one step or in several")
+def bare_repository(t):
+    plant = ("mkdir -p sub/objects sub/refs; echo ref: refs/heads/main > sub/HEAD; "
+             "printf '[core]\\n repositoryformatversion = 0\\n bare = false\\n worktree = ..\\n fsmonitor = touch %s/pwned\\n' > sub/config") % t.dir
+    copy = project(t)
+    t.run(["cp", "-a", copy, t.path("copy")])
+    t.run(["sh", "-c", "cd copy && %s && cd sub && git status" % plant.replace("\\\\", "\\")])
+    if not os.path.exists(t.path("pwned")):
+        raise Skip("this git runs nothing from such a directory")
+    os.unlink(t.path("pwned"))
+    for steps in ((plant,), ("mkdir -p sub/objects sub/refs; echo x > sub/objects/x; echo x > sub/refs/x; touch sub/config", "echo ref: refs/heads/main > sub/HEAD"),
+                  ("mkdir sub; echo ref: refs/heads/main > sub/HEAD; echo ../other > sub/commondir",)):
+        subprocess.run(["rm", "-rf", copy + "/sub"], check=True)
+        for step in steps:
+            got = t.shell(step, flags=("--project", copy, "--apply"), sound=False)
+        if got.code == 0 or os.path.exists(copy + "/sub/HEAD"):
+            raise Hole("it was written to the host by: " + steps[-1])
+    t.shell("mkdir sub2; echo honest > sub2/HEAD", flags=("--project", copy, "--apply"))
+    if not os.path.exists(copy + "/sub2/HEAD"):
+        raise Hole("an honest file called HEAD was refused")
+
+
+@row("XA-22", "fill the host with holes: sparse files of gigabytes on a small disk, applied and copied out", "holes stay holes: neither memory nor disk of the host is taken")
+def sparse_flood(t):
+    count = 40 if t.full else 6
+    t.run(["sh", "-c", "truncate -s 64M hole; cat hole > flood; rm hole"])
+    if os.stat(t.path("flood")).st_blocks < 100000:
+        raise Skip("this file system stores zeros as holes")
+    os.unlink(t.path("flood"))
+    tree = t.mkdir("tree")
+    text = "for i in $(seq %d); do truncate -s 64M s$i; done; (printf x; head -c 99999 /dev/zero; printf y) > mixed" % count
+    for flags in (("--project", tree, "--apply"), ("--copy-out", ".:" + t.path("got"))):
+        got = t.shell(text, flags=("--disk", "64M", *flags), sound=False, timeout=200)
+        if b"no cgroup" in got.err:
+            raise Skip("no cgroups for this user here")
+        where = tree if flags[0] == "--project" else t.path("got")
+        if not os.path.exists(where + "/mixed"):
+            raise Hole("it was not carried out: " + got.brief())
+        taken = sum(os.lstat(os.path.join(top, f)).st_blocks * 512 for top, _, files in os.walk(where) for f in files)
+        if taken > 4 << 20:
+            raise Hole("%d MiB of the host's disk were taken by holes" % (taken >> 20))
+        with open(where + "/mixed", "rb") as file:
+            if file.read() != b"x" + bytes(99999) + b"y":
+                raise Hole("bytes were changed")
+        if os.path.getsize(where + "/s1") != 64 << 20:
+            raise Hole("a size was changed")
+
+
+@row("XA-23", "an apply that is killed half-way", "what was staged is taken up or removed by the next; nothing half-written")
+def killed_apply(t):
+    tree = t.mkdir("tree")
+    t.file("tree/a", "old")
+    t.works(t.bare("put", t.path("tree/x"), "x"))
+    os.unlink(t.path("tree/x"))
+    for delay in (0.05, 0.1, 0.2, 0.3, 0.5):
+        child = t.start(t.sandbox_argv(["sh", "-c", "echo new > a; for i in $(seq 300); do head -c 100000 /dev/urandom > f$i; done"], ("--project", tree, "--apply")),
+                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(delay)
+        child.kill()
+        child.wait()
+    time.sleep(0.5)
+    subprocess.run("rm -rf f* a", shell=True, cwd=tree, check=True)
+    got = t.shell("echo done > b", flags=("--project", tree, "--apply"))
+    if not os.path.exists(tree + "/b"):
+        raise Hole("nothing can be applied any more: " + got.brief())
+    if [n for n in os.listdir(tree) if n.startswith(".mooncage")]:
+        raise Hole("left in the tree: %s" % os.listdir(tree))
 
 
 @row("XA-20", "confuse messages with the engine: output that looks like frames, lines and JSON of ours", "bytes of commands travel in pipes of their own")

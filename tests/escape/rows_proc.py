@@ -10,7 +10,7 @@ import subprocess
 import termios
 import time
 
-from harness import Hole, Skip, not_run, pids_with, row
+from harness import Hole, Lines, Skip, identity, not_run, pids_with, row
 
 
 def victim(t):
@@ -87,6 +87,7 @@ def outlive(t):
         engine = t.start(t.sandbox_argv(["sh", "-c", tree]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_for(t, 2)
         helpers = children_of(engine.pid)
+        names = {identity(pid) for pid in helpers}
         if which == "engine":
             engine.kill()
         elif which == "spawner":
@@ -98,10 +99,10 @@ def outlive(t):
                     os.kill(pid, signal.SIGKILL)
         t.gone(t.mark)
         engine.wait(5)
-        t.world.spawners.update(helpers)
+        t.world.spawners.update(names)
         if which in ("engine", "spawner"):
             deadline = time.monotonic() + 2
-            while (left := t.world.leftovers(helpers)) and time.monotonic() < deadline:
+            while (left := t.world.leftovers(names)) and time.monotonic() < deadline:
                 time.sleep(0.05)
             if left:
                 raise Hole("%s killed: left behind: %s" % (which, ", ".join(left[:3])))
@@ -381,7 +382,6 @@ def on_terminal(t, argv, feed=b"", seconds=20):
     fcntl.ioctl(child_end, termios.FIONREAD, pending)
     pushed = int.from_bytes(pending, "little")
     os.close(parent), os.close(child_end)
-    from harness import Lines
     return Lines(child.returncode, seen.replace(b"\r\n", b"\n"), b""), pushed
 
 
