@@ -1,0 +1,365 @@
+---@meta mooncage
+-- types.lua: the module's types for editors (LuaLS). Nothing loads this file.
+--
+-- "Waits" means: in a task the task is suspended and others run; outside any task the call turns the
+-- loop itself. It cannot be done inside sort, gsub, require, a plain coroutine of a task, or a
+-- callback such as on_stdout: that raises, before anything has begun.
+--
+-- What the world does comes back as nil and an error table. What the programmer did wrong (a wrong
+-- type, an unknown option, NUL in an argument) raises, with the caller's line.
+
+---@class mooncage
+local mooncage = {}
+
+---@alias mooncage.Code "invalid"|"unsupported"|"unenforceable"|"tool_not_allowed"|"command_denied"|"no_candidate"|"not_found"|"conflict"|"quota"|"timeout"|"canceled"|"unavailable"|"protocol"|"unauthorized"|"snapshot_unsupported"|"snapshot_mismatch"|"archive_unsafe"|"audit_failed"|"nomem"|"internal"
+
+---What went wrong. tostring(err) reads "jail: working directory x: No such file or directory".
+---@class mooncage.Error
+---@field code mooncage.Code stable: branch on this, never on the message
+---@field message string one line, lower case
+---@field fix string? what to do about it
+---@field backend string?
+---@field retryable boolean the same call, repeated as is, may succeed
+---@field cause mooncage.Error?
+---@field traceback string? where a task threw it
+
+---A value that is handed on and never shown: tostring and JSON give "[redacted]".
+---@class mooncage.Secret: userdata
+
+---Plain data; made by mooncage.jail{}, mooncage.subprocess{} …, which check the options.
+---@class mooncage.Candidate
+---@field id string
+---@field options table
+---@field name string?
+
+---@class mooncage.Limits
+---@field memory_mb number?
+---@field cpu_count number?
+---@field pid_limit integer?
+---@field disk_mb number?
+---@field open_files integer?
+---@field wall_s number? the whole session
+---@field exec_s number? one command, where it has no timeout of its own
+---@field output_mb number? what one command may write
+
+---Unknown keys and wrong types are the error `invalid`.
+---@class mooncage.Config
+---@field backend mooncage.Candidate? default: the jail
+---@field candidates mooncage.Candidate[]? a list of one, until selection is there
+---@field requirements table? { min_isolation, network, memory_mb, cpu_count, pty }
+---@field limits mooncage.Limits?
+---@field network "none"|"host"|table|nil default: none
+---@field enforcement "required"|"best_effort"|nil
+---@field manifest table? what is in the workspace
+---@field environment table<string, string|mooncage.Secret>?
+---@field working_directory string?
+---@field user string?
+---@field labels table<string, string>?
+---@field tenant string?
+---@field run_id string?
+---@field ttl_s number?
+---@field pool { size: integer }?
+---@field project string? a directory of the host whose copy-on-write view is the workspace
+---@field on_log fun(level: "debug"|"info"|"warning"|"error", message: string)? must not wait
+
+---@class mooncage.ExecOptions
+---@field cwd string? relative to the session's directory
+---@field env table<string, string|number|mooncage.Secret>? over the session's
+---@field stdin string|(fun(): string?)|nil all of it; or a function that returns chunks, nil at the end. It runs in a task of its own and may wait
+---@field timeout number? seconds; then the command's whole tree is killed, and that is a result
+---@field user string?
+---@field pty boolean|{ cols: integer, rows: integer }|nil stdout carries the terminal
+---@field on_stdout fun(bytes: string)? called as output comes; must not wait; what it throws cancels the command
+---@field on_stderr fun(bytes: string)?
+---@field max_output integer? bytes kept of each stream, head and tail; default 1 MiB; 0: none
+---@field detach boolean? return once it runs; it lives on until the session ends
+
+---@class mooncage.Result
+---@field ok boolean exit_code == 0
+---@field exit_code integer? nil when a signal ended it; 127 with not_found
+---@field signal string? "SIGTERM"
+---@field stdout string
+---@field stderr string
+---@field stdout_bytes integer written by the command, kept or not
+---@field stderr_bytes integer
+---@field stdout_truncated boolean
+---@field stderr_truncated boolean
+---@field timed_out boolean
+---@field oom_killed boolean
+---@field not_found boolean
+---@field detached boolean? it was started with detach; pid tells it
+---@field pid integer as seen from inside
+---@field duration number seconds
+---@field cpu_s number
+---@field max_rss_mb number
+
+---@class mooncage.FileInfo
+---@field name string
+---@field type "file"|"directory"|"symlink"|"fifo"|"socket"|"char"|"block"
+---@field target string? of a symlink
+---@field size integer
+---@field mode integer permission bits
+---@field uid integer
+---@field gid integer
+---@field mtime number seconds since 1970
+
+---Opens a sandbox. Waits. Close it with session:close().
+---@param config mooncage.Config?
+---@return mooncage.Session? session, mooncage.Error? err
+function mooncage.open(config) end
+
+---Opens a sandbox, calls `fn(session)`, closes it whatever happens. Waits. Throws on what fn throws.
+---@param config mooncage.Config?
+---@param fn fun(session: mooncage.Session): ...
+---@return any ... what fn returned; or nil, err when nothing could be opened
+function mooncage.with(config, fn) end
+
+---Takes up a session that a keeper holds, from the text of session:state(). Waits.
+---@param state string
+---@return mooncage.Session? session, mooncage.Error? err
+function mooncage.resume(state) end
+
+---Starts a task; it first runs when the caller waits or ends. One that throws and is never joined
+---is said in the log, and makes a script's exit status 1.
+---@param fn fun(...): ...
+---@param ... any its arguments
+---@return mooncage.Task
+function mooncage.spawn(fn, ...) end
+
+---Waits for all: the first value of each, in order. The first that throws, or returns nil and an
+---error, has the others canceled; when they have ended, nil and that error.
+---@param tasks mooncage.Task[]
+---@return any[]? results, mooncage.Error? err
+function mooncage.join(tasks) end
+
+---Waits.
+---@param seconds number
+---@return true? ok, mooncage.Error? err
+function mooncage.sleep(seconds) end
+
+---Seconds of a clock that only goes forward: for measuring.
+---@return number
+function mooncage.now() end
+
+---For embedded hosts: runs fn as a task and turns the loop until it is done. Throws what it threw.
+---@param fn fun(...): ...
+---@param ... any
+---@return any ...
+function mooncage.run(fn, ...) end
+
+---@param value string
+---@return mooncage.Secret
+function mooncage.secret(value) end
+
+---@param path string
+---@return mooncage.Secret? secret, mooncage.Error? err
+function mooncage.secret_file(path) end
+
+---What session opening falls back to, key by key.
+---@param config mooncage.Config
+function mooncage.defaults(config) end
+
+---Tries each mechanism of this machine. Waits.
+---@return { checks: { name: string, ok: boolean, detail: string, fix: string? }[], backends: table }? report, mooncage.Error? err
+function mooncage.doctor() end
+
+---Removes what engines that no longer live have left. Waits.
+---@param options { dry_run: boolean }?
+---@return { removed: { kind: string, name: string }[] }? report, mooncage.Error? err
+function mooncage.reap(options) end
+
+---The default sandbox: namespaces, seccomp, Landlock, cgroups; no daemon.
+---@param options { rootfs: string?, path: string[]?, binds: table[]?, profile: "default"|"strict"|"packages"|"debug"|nil, working_directory: string?, environment: table?, user: string?, name: string? }?
+---@return mooncage.Candidate
+function mooncage.jail(options) end
+
+---No isolation at all, for development; warns.
+---@param options { working_directory: string?, environment: table?, inherit_env: string[]?, name: string? }?
+---@return mooncage.Candidate
+function mooncage.subprocess(options) end
+
+---JSON as the command writes it: keys in order, bytes that are not UTF-8 as {"base64":"…"}, secrets
+---redacted. An empty table is {}, array{} is [].
+mooncage.json = {
+  encode = function(value) end, ---@type fun(value: any): string
+  decode = function(text) end, ---@type fun(text: string): any, mooncage.Error?
+  array = function(list) end, ---@type fun(list: table): table
+}
+
+---@class mooncage.Task
+local Task = {}
+
+---Waits for its end.
+---@return any ... what it returned; or nil, err
+function Task:wait() end
+
+---Each wait of the task ends with `canceled`, the one it is in and those to come; session:close()
+---still works. One that has not begun never runs.
+function Task:cancel() end
+
+---@return "ready"|"running"|"waiting"|"done"|"failed"
+function Task:status() end
+
+---@class mooncage.Session
+---@field id string
+---@field backend string
+---@field name string?
+---@field labels table<string, string>
+---@field tenant string?
+---@field created_at number seconds since 1970
+---@field enforcement table<string, string> mechanism -> what is in force
+---@field warnings string[]
+---@field working_directory string
+local Session = {}
+
+---Runs a command to its end. Waits. A non-zero exit, a signal, a time-out, a missing program are
+---results; canceling the task that waits kills the command's tree.
+---@param cmd string|string[] shell text, or argv
+---@param options mooncage.ExecOptions?
+---@return mooncage.Result? result, mooncage.Error? err
+function Session:exec(cmd, options) end
+
+---Starts a command and does not wait for it. Its stdin is open unless `stdin` is given.
+---@param cmd string|string[]
+---@param options mooncage.ExecOptions?
+---@return mooncage.Process? process, mooncage.Error? err
+function Session:start(cmd, options) end
+
+---Waits. Paths are as seen from inside, relative to the working directory or absolute.
+---@param path string
+---@param options { max_bytes: integer }? default: 1 GiB
+---@return string? bytes, mooncage.Error? err
+function Session:read(path, options) end
+
+---Waits.
+---@param path string
+---@param data string|{ from: string } bytes, or a file of the host
+---@param mode string|integer|nil "644" by default
+---@return true? ok, mooncage.Error? err
+function Session:write(path, data, mode) end
+
+---Waits.
+---@param path string? default: the working directory
+---@return mooncage.FileInfo[]? entries, mooncage.Error? err
+function Session:list(path) end
+
+---Waits. Does not follow a link.
+---@param path string
+---@return mooncage.FileInfo? info, mooncage.Error? err
+function Session:stat(path) end
+
+---Waits. Parents are made too; a directory that is there is fine.
+---@param path string
+---@param mode string|integer|nil "755" by default
+---@return true? ok, mooncage.Error? err
+function Session:mkdir(path, mode) end
+
+---Waits. Recursive; never follows a link.
+---@param path string
+---@return true? ok, mooncage.Error? err
+function Session:remove(path) end
+
+---Waits.
+---@param from string
+---@param to string
+---@return true? ok, mooncage.Error? err
+function Session:move(from, to) end
+
+---A file or tree of the host into the sandbox. Waits. A link in it is refused.
+---@param from string
+---@param to string
+---@return true? ok, mooncage.Error? err
+function Session:upload(from, to) end
+
+---A file or tree of the sandbox to the host. Waits.
+---@param from string
+---@param to string
+---@return true? ok, mooncage.Error? err
+function Session:download(from, to) end
+
+---The workspace as a plain tar stream. Waits. The function must not; false from it stops.
+---@param to string|fun(chunk: string): boolean?
+---@return true? ok, mooncage.Error? err
+function Session:persist_workspace(to) end
+
+---Waits. The function returns chunks, nil at the end, and must not wait.
+---@param from string|fun(): string?
+---@return true? ok, mooncage.Error? err
+function Session:restore_workspace(from) end
+
+---Waits.
+---@return { pid: integer, ppid: integer, uid: integer, state: string, command: string, rss_bytes: integer }[]? processes, mooncage.Error? err
+function Session:processes() end
+
+---Live figures: memory_bytes, pids, cpu_s, disk_used_bytes … Waits.
+---@return table? figures, mooncage.Error? err
+function Session:stats() end
+
+---started_at, wall_clock_s, exec_count, exec_s, cpu_s, max_rss_mb …
+---@return table
+function Session:usage() end
+
+---The facts as they are now: the fields above, and `state`.
+---@return table
+function Session:info() end
+
+---What mooncage.resume needs, without secrets; `unsupported` where no keeper holds the session.
+---@return string? state, mooncage.Error? err
+function Session:state() end
+
+---What a session with `project` has changed. Waits.
+---@return { changes: { op: "A"|"M"|"D", path: string, kind: string }[], diff: string }? report, mooncage.Error? err
+function Session:diff() end
+
+---Ends every process, then writes the changes to the project and nowhere else. Waits. A file that
+---changed on the host meanwhile: `conflict`, and nothing is written. The session is closed then.
+---@param options { git: boolean }? git: also under .git
+---@return table? report, mooncage.Error? err
+function Session:apply(options) end
+
+---Kills what runs and takes the sandbox down. Waits until no process of it lives; idempotent; works in
+---a canceled task too. A resumed session is only let go of.
+---@return true? ok, mooncage.Error? err
+function Session:close() end
+
+---Ends the sandbox itself, also through a keeper. Waits.
+---@return true? ok, mooncage.Error? err
+function Session:stop() end
+
+---@class mooncage.Process
+---@field pid integer? as seen from inside, once it runs
+local Process = {}
+
+---Waits until the sandbox has taken the bytes. After the command closed its stdin or ended:
+---`unavailable`.
+---@param bytes string
+---@return true? ok, mooncage.Error? err
+function Process:write(bytes) end
+
+---End of input, after what was written.
+---@return true
+function Process:close_stdin() end
+
+---The next bytes; nil at the end. Waits. What is not read holds the command back once 256 KiB are
+---queued; so a stream that was read once must be read to its end before wait().
+---@param stream "stdout"|"stderr"|nil
+---@return string? bytes, mooncage.Error? err
+function Process:read(stream) end
+
+---@param name string|integer "SIGTERM", "TERM" or 15
+---@return true? ok, mooncage.Error? err
+function Process:signal(name) end
+
+---@param cols integer
+---@param rows integer
+---@return true? ok, mooncage.Error? err
+function Process:resize(cols, rows) end
+
+---Kills its whole tree; wait() then gives nil and `canceled`.
+function Process:cancel() end
+
+---Waits for the end. Streams that nobody has read are only captured then.
+---@return mooncage.Result? result, mooncage.Error? err
+function Process:wait() end
+
+return mooncage
