@@ -27,7 +27,8 @@
 /* Not every test uses everything here. */
 #define MAYBE __attribute__((unused))
 
-#define WAIT_MS 30000
+/* Under valgrind everything takes long. */
+#define WAIT_MS (getenv("MOONCAGE_VALGRIND") ? 300000u : 30000u)
 #define JOBS_MAX 16
 
 typedef struct job {
