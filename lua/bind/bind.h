@@ -11,11 +11,6 @@
 #include <mooncage/mooncage.h>
 #include <uv.h>
 
-/* Until the engine has them. */
-#pragma weak mcg_session_state
-#pragma weak mcg_session_keep
-#pragma weak mcg_session_resume
-
 #define MCG_LUA_SESSION "mooncage.session"
 #define MCG_LUA_PROCESS "mooncage.process"
 #define MCG_LUA_TASK "mooncage.task"

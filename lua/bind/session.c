@@ -112,16 +112,10 @@ int mcg_lua_session_open(lua_State *L)
   return open_with(L, task, mcg_session_open);
 }
 
-static int no_keeper(lua_State *L)
-{
-  return mcg_lua_fail(L, MCG_UNSUPPORTED, NULL, "this build has no keeper of sessions");
-}
-
 /* core.resume(state) -> session | nil, err */
 int mcg_lua_session_resume(lua_State *L)
 {
   luaL_checktype(L, 1, LUA_TSTRING);
-  if (!mcg_session_resume) return no_keeper(L);
   mcg_task *task = mcg_lua_enter(L);
   if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
   lua_settop(L, 1);
@@ -189,7 +183,6 @@ static int session_usage(lua_State *L)
 static int session_state(lua_State *L)
 {
   mcg_error *err = NULL;
-  if (!mcg_session_state) return no_keeper(L);
   char *state = mcg_session_state(mcg_lua_check_session(L, 1)->session, &err);
   if (!state) return mcg_lua_nil_error(L, err);
   lua_pushstring(L, state);
@@ -207,7 +200,6 @@ static int session_keep(lua_State *L)
 {
   mcg_lua_session *s = mcg_lua_check_session(L, 1);
   const char *path = mcg_lua_check_text(L, 2, "keep: the path");
-  if (!mcg_session_keep) return no_keeper(L);
   mcg_error *err = NULL;
   if (mcg_session_keep(s->session, path, &err) < 0) return mcg_lua_nil_error(L, err);
   lua_pushboolean(L, 1);

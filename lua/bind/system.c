@@ -205,14 +205,37 @@ static int absolute(lua_State *L)
   return 1;
 }
 
-/* let_go(): the keeper's last tie to who started it: streams and working directory. */
-static int let_go(lua_State *L)
+/* take_order() -> fd, text: the other end of spawn_keeper. The streams become /dev/null before the
+ * engine starts anything that would inherit them: whoever reads what `mooncage create` says, errors
+ * too, must see its end. */
+static int take_order(lua_State *L)
 {
+  int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (null < 0 || chdir("/") < 0) return fail(L, "cannot open", "/dev/null");
-  for (int fd = 0; fd <= 2; fd++) dup2(null, fd);
+  if (fd < 0 || null < 0) return fail(L, "cannot open", "/dev/null");
+  for (int stream = 0; stream <= 2; stream++) dup2(null, stream);
   close(null);
-  lua_pushboolean(L, true);
+  lua_pushinteger(L, fd);
+  luaL_Buffer text;
+  luaL_buffinit(L, &text);
+  ssize_t got;
+  do {
+    got = recv(fd, luaL_prepbuffer(&text), LUAL_BUFFERSIZE, 0);
+    if (got > 0) luaL_addsize(&text, (size_t)got);
+  } while (got > 0 || (got < 0 && errno == EINTR));
+  luaL_pushresult(&text);
+  return 2;
+}
+
+/* answer(fd, text): says it, and lets go of who started us. */
+static int answer(lua_State *L)
+{
+  int fd = luaL_checkint(L, 1);
+  size_t len;
+  const char *text = luaL_checklstring(L, 2, &len);
+  send_all(fd, text, len);
+  close(fd);
+  lua_pushboolean(L, chdir("/") == 0);
   return 1;
 }
 
@@ -236,7 +259,8 @@ int luaopen_mooncage_cli_system(lua_State *L)
                                        {"write_private", write_private},
                                        {"spawn_keeper", spawn_keeper},
                                        {"absolute", absolute},
-                                       {"let_go", let_go},
+                                       {"take_order", take_order},
+                                       {"answer", answer},
                                        {"raise_open_files", raise_open_files},
                                        {NULL, NULL}};
   lua_newtable(L);

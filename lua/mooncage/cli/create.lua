@@ -45,6 +45,7 @@ function create.main(line)
     output.error(err)
     return exit.of_error(err)
   end
+  for _, warning in ipairs(card.warnings or {}) do output.warn(warning) end
   local ok
   if output.is_json() then
     ok = output.document { session = card }

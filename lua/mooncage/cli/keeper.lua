@@ -1,23 +1,23 @@
--- keeper.lua: the process behind a session that stays. `mooncage create` starts it with the
--- configuration on its standard input; it opens the session, answers with the id, lets go of the
--- terminal and holds the sandbox until it is stopped, its time is over, or a signal ends it.
+-- keeper.lua: the process behind a session that stays. `mooncage create` starts it and sends it the
+-- configuration; it opens the session, answers with the id, lets go of who started it, and holds
+-- the sandbox until it is stopped, its time is over, or a signal ends it.
+local core = require "mooncage.core"
 local exit = require "mooncage.cli.exit"
 local keepers = require "mooncage.cli.keepers"
 local mooncage = require "mooncage"
-local output = require "mooncage.cli.output"
 local sandbox = require "mooncage.cli.sandbox"
 local system = require "mooncage.cli.system"
-local terminal = require("mooncage.core").terminal
 
 local keeper = {}
 
-local function answer(document)
-  output.document(document)
-end
+-- How often it looks whether the session has ended on its own, in seconds.
+local LOOK_EVERY = 1
 
 local function plain(err)
-  return { code = err.code, message = err.message, fix = err.fix, backend = err.backend,
-    retryable = err.retryable }
+  return {
+    code = err.code, message = err.message, fix = err.fix, backend = err.backend,
+    retryable = err.retryable,
+  }
 end
 
 ---Opens, copies in, and makes the session known.
@@ -37,27 +37,36 @@ end
 local function hold(session, ttl)
   local over = false
   for _, name in ipairs { "TERM", "INT", "HUP" } do
-    terminal.on_signal(name, function() over = true end)
+    core.terminal.on_signal(name, function() over = true end)
   end
   local deadline = mooncage.now() + ttl
   while not over and session:info().state ~= "closed" and mooncage.now() < deadline do
-    mooncage.sleep(math.min(0.5, math.max(0.001, deadline - mooncage.now())))
+    mooncage.sleep(math.min(LOOK_EVERY, math.max(0.001, deadline - mooncage.now())))
   end
 end
 
 function keeper.main()
-  local order = mooncage.json.decode(io.stdin:read "*a" or "")
+  local line, text = system.take_order()
+  if not line then return exit.FAILED end
+  local function answer(document) system.answer(line, core.encode(document)) end
+  local order = mooncage.json.decode(text)
   if type(order) ~= "table" then
     answer { error = { code = "protocol", message = "the keeper got no configuration" } }
     return exit.FAILED
   end
+  local warnings = core.array {}
+  core.on_log(function(level, message)
+    if level == "warning" then warnings[#warnings + 1] = message end
+  end)
   local session, err = start(order)
   if not session then
     answer { error = plain(err) }
     return exit.FAILED
   end
-  answer { id = session.id, backend = session.backend, enforcement = session.enforcement }
-  system.let_go()
+  answer {
+    id = session.id, backend = session.backend, enforcement = session.enforcement,
+    warnings = warnings,
+  }
   hold(session, order.ttl)
   keepers.withdraw(session)
   session:close()

@@ -24,6 +24,7 @@ function stop.main(line)
     local ok = session
     if session then ok, err = session:stop() end
     if ok then
+      keepers.withdraw(session)
       stopped[#stopped + 1] = session.id
       if not output.is_json() then output.write(session.id .. "\n") end
     elseif failure and not output.is_json() then
