@@ -21,6 +21,9 @@ static const char *const LINKS[][2] = {{"fd", "/proc/self/fd"},
                                        {"stderr", "/proc/self/fd/2"},
                                        {"ptmx", "pts/ptmx"}};
 
+/* kernel.pty.max is one number for all: a sandbox gets no more than this of it. */
+#define PTS_OPTIONS "newinstance,ptmxmode=0666,mode=620,max=64"
+
 static void name_in_dev(const mcg_jail *jail, const char *name, char out[static 64])
 {
   snprintf(out, 64, "%s/dev/%s", jail->fresh, name);
@@ -68,7 +71,7 @@ int mcg_jail_dev(mcg_jail *jail)
   for (size_t i = 0; i < NODE_COUNT; i++)
     if (node(jail, &NODES[i]) < 0) return -1;
   name_in_dev(jail, "pts", path);
-  if (mount("devpts", path, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620") < 0)
+  if (mount("devpts", path, "devpts", MS_NOSUID | MS_NOEXEC, PTS_OPTIONS) < 0)
     return mcg_jail_fail(jail, "mounts", errno, "mount devpts");
   return 0;
 }
