@@ -50,6 +50,7 @@ static void emit(program *p, uint16_t code, uint32_t k, uint8_t yes, uint8_t no)
 
 static uint32_t verdict(int answer)
 {
+  if (answer == PRETEND) return SECCOMP_RET_ERRNO;
   return answer ? SECCOMP_RET_ERRNO | (uint32_t)answer : SECCOMP_RET_ALLOW;
 }
 
@@ -57,7 +58,9 @@ static void emit_load(program *p, int argument)
 {
   /* Low half first on both architectures that Mooncage runs on. */
   emit(p, BPF_LD | BPF_W | BPF_ABS,
-       (uint32_t)(offsetof(struct seccomp_data, args) + 8 * (size_t)argument), 0, 0);
+       (uint32_t)(offsetof(struct seccomp_data, args) + 8 * (size_t)(argument & ~HIGH) +
+                  (argument & HIGH ? 4 : 0)),
+       0, 0);
 }
 
 /* Falls to the instruction after the rule's RET where a condition does not hold. */
