@@ -270,6 +270,26 @@ static int run_touch_storm(int argc, char **argv)
   return 0;
 }
 
+/* What is counted for the whole machine or for the user, not for a process. COUNT of each. */
+static int run_shared(int argc, char **argv)
+{
+  if (argc != 1) return 2;
+  long wanted = number_of(argv[0]), made = 0;
+  struct rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+  unsigned long context = 0;
+  judge("aio", syscall(SYS_io_setup, 1024, &context));
+  if (context) syscall(SYS_io_destroy, context);
+  while (made < wanted && open("/dev/ptmx", O_RDWR | O_NOCTTY) >= 0) made++;
+  tally("terminals", made, wanted);
+  for (made = 0; made < wanted && inotify_init1(0) >= 0;) made++;
+  tally("inotify instances", made, wanted);
+  return 0;
+}
+
 const attempt attempts_resources[] = {
     {"forks", "COUNT", run_forks},
     {"threads", "COUNT", run_threads},
@@ -280,6 +300,7 @@ const attempt attempts_resources[] = {
     {"allocate", "PATH GIB", run_allocate},
     {"descriptors", "COUNT", run_descriptors},
     {"objects", "COUNT", run_objects},
+    {"shared", "COUNT", run_shared},
     {"spin", "PROCESSES SECONDS", run_spin},
     {"file-size", "PATH MIB", run_file_size},
     {"output", "FD MIB newlines|none|nul", run_output},

@@ -414,6 +414,14 @@ def killed_apply(t):
         raise Hole("left in the tree: %s" % os.listdir(tree))
 
 
+@row("XA-24", "use up what the whole machine or the user shares: aio contexts, terminals, inotify instances",
+     "no aio; 64 terminals in the sandbox's devpts; 64 inotify instances in its user namespace")
+def shared_counters(t):
+    outside = t.bare("shared", "100")
+    t.works(outside, "aio", "terminals")
+    t.stopped(t.inside("shared", "100"))
+
+
 @row("XA-20", "confuse messages with the engine: output that looks like frames, lines and JSON of ours", "bytes of commands travel in pipes of their own")
 def forged_output(t):
     text = r"""printf '\030\000\000\000\013\000\001\000{"event":"exit","exit_code":0}\n{"error":{"code":"internal"}}\n'; exit 6"""

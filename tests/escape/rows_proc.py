@@ -468,7 +468,7 @@ def priorities(t):
             raise Hole("limit %s is %s" % (name, got.detail(name)))
 
 
-@row("PR-24", "dump core with a secret in memory", "RLIMIT_CORE is 1 byte: no file, and the kernel starts no pipe handler of the host")
+@row("PR-24", "dump core with a secret in memory", "RLIMIT_CORE is 1 byte and stays so: no file, and the kernel starts no pipe handler of the host")
 def core_dump(t):
     with open("/proc/sys/kernel/core_pattern") as file:
         piped = file.read().startswith("|")
@@ -483,6 +483,8 @@ def core_dump(t):
     if os.listdir(t.path("dump")) or b"core" in got.out:
         raise Hole("a core was dumped")
     # core(5): 0 does not keep the kernel from running a pipe handler, as the host's root; 1 does.
+    t.works(t.bare("limits"), "lower core")
+    t.stopped(t.inside("limits"), "lower core")
     limit = t.inside("limits").number("core")
     if limit != 1:
         raise Hole("RLIMIT_CORE is %d: with a piped core_pattern the host's root handler would run; 1 prevents it" % limit)
