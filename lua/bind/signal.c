@@ -101,7 +101,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
     pending[i] = 0;
     if (mcg_lua_call(host, "a signal handler", call_handler, &i) == 0) continue;
     const char *why = lua_tostring(host->L, -1);
-    mcg_lua_log(host, MCG_LOG_ERROR, why ? why : "a signal handler failed");
+    if (!host->exiting) mcg_lua_log(host, MCG_LOG_ERROR, why ? why : "a signal handler failed");
     lua_pop(host->L, 1);
   }
 }

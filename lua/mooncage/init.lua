@@ -73,7 +73,8 @@ end
 local function finish(session, ok, ...)
   local closed, err = session:close()
   if not ok then error((...), 0) end
-  if not closed and (...) ~= nil then return nil, err end
+  local failed = select("#", ...) > 0 and (...) == nil
+  if not closed and not failed then return nil, err end -- its own error comes first
   return ...
 end
 

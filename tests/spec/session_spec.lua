@@ -242,6 +242,26 @@ describe("a session", function()
     for i = 1, 20 do assert.equal(i .. "\n", results[i]) end
   end)
 
+  it("that gets no descriptors any more is refused with `quota`", function()
+    local output = support.host [[ulimit -n 48; luajit -e '
+      local mooncage = require "mooncage"
+      local sessions = {}
+      while #sessions < 100 do
+        local session, err = mooncage.open()
+        if not session then
+          print(err.code, type(err.fix))
+          break
+        end
+        sessions[#sessions + 1] = session
+      end
+      for _, session in ipairs(sessions) do
+        assert(session:exec("true") or true)
+        assert(session:close())
+      end
+      print "closed"' 2>&1]]
+    assert.equal("quota\tstring\nclosed\n", output)
+  end)
+
   it("has a wall limit", function()
     local session = assert(mooncage.open { limits = { wall_s = 0.2 } })
     local result, err = session:exec "sleep 60"

@@ -76,6 +76,26 @@ describe("a task", function()
     assert.equal(5000, results[5000])
   end)
 
+  it("past the cap of waits gets `quota`, and the others are not hurt", function()
+    local tasks, quota, rest = {}, 0, 0
+    for i = 1, 17000 do
+      tasks[i] = mooncage.spawn(function()
+        local _, err = mooncage.sleep(60)
+        if err.code == "quota" then
+          quota = quota + 1
+          assert.is_string(err.fix)
+        elseif err.code == "canceled" then
+          rest = rest + 1
+        end
+      end)
+    end
+    while quota == 0 do coroutine.yield() end
+    for _, task in ipairs(tasks) do task:cancel() end
+    for _, task in ipairs(tasks) do task:wait() end
+    assert.equal(17000, quota + rest)
+    assert.is_true(rest >= 15000)
+  end)
+
   it("survives a collection while it waits and nobody holds it", function()
     local ended = false
     mooncage.spawn(function()

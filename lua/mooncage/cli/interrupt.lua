@@ -1,7 +1,8 @@
 -- interrupt.lua: signals to `mooncage` itself while a command runs in a sandbox. The first is
 -- handed on to it; the second kills it. Before it runs, the first ends everything.
 local exit = require "mooncage.cli.exit"
-local terminal = require("mooncage.core").terminal
+local core = require "mooncage.core"
+local terminal = core.terminal
 
 local interrupt = {}
 
@@ -11,7 +12,7 @@ local NAMES = { "INT", "TERM", "HUP", "QUIT" }
 local state = { process = nil, asked = false, killed_by = nil }
 
 local function on_signal(name)
-  if not state.process then os.exit(128 + exit.signal_number(name)) end
+  if not state.process then core.exit(128 + exit.signal_number(name)) end -- closes what is open
   if not state.asked and state.process:signal(name) then
     state.asked = true
     return
