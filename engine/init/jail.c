@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "server.h"
 #include "kernel.h"
 
+#define LINGER_MS 2000
 #define NAMESPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
 void mcg_jail_order_init(mcg_jail_order *order)
@@ -52,6 +54,16 @@ int mcg_jail_fail(mcg_jail *jail, const char *step, int number, const char *form
   vsnprintf(jail->why, sizeof jail->why, format, list);
   va_end(list);
   return -1;
+}
+
+/* A socket that closes over an unread HELLO resets the connection, and FAILED may be lost with it. */
+void mcg_tell_failed(int fd, uint32_t carrier, const char *step, int number, const char *text)
+{
+  char unread[512];
+  struct pollfd peer = {.fd = fd, .events = POLLIN};
+  mcg_send_failed(fd, (int)carrier, step, number, text);
+  shutdown(fd, SHUT_WR);
+  while (poll(&peer, 1, LINGER_MS) > 0 && recv(fd, unread, sizeof unread, 0) > 0) {}
 }
 
 void mcg_jail_note(mcg_jail *jail, const char *format, ...)
@@ -163,7 +175,7 @@ static void child(const mcg_jail_order *order)
   jail.foreign = order->spec.rootfs != NULL;
   if (jail.foreign) jail.fresh = "x";
   if (build(&jail) < 0) {
-    mcg_send_failed(jail.control, (int)order->spec.carrier, jail.step, jail.error, jail.why);
+    mcg_tell_failed(jail.control, order->spec.carrier, jail.step, jail.error, jail.why);
     _exit(1);
   }
   serve(&jail, jail.control);

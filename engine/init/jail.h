@@ -68,6 +68,8 @@ typedef struct mcg_jail {
 /* Records the failure (the first one stays); returns -1. */
 int mcg_jail_fail(mcg_jail *jail, const char *step, int number, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* FAILED to the engine, and the time for it to take that. */
+void mcg_tell_failed(int fd, uint32_t carrier, const char *step, int number, const char *text);
 /* "name=value" for HELLO. */
 void mcg_jail_note(mcg_jail *jail, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

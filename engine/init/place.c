@@ -62,25 +62,27 @@ static int set(int fs, const char *key, const char *value)
 
 /* The directory that shows through as the root of the view is the upper one: it must look like the
  * project's own. */
-static int upper(int disk, int original)
+static int upper(int disk, const char *name, const char *work, int original)
 {
   struct stat st;
-  if (fstat(original, &st) < 0 || mkdirat(disk, "view", 0700) < 0 || mkdirat(disk, "view.work", 0700) < 0)
+  if (fstat(original, &st) < 0 || mkdirat(disk, name, 0700) < 0 || mkdirat(disk, work, 0700) < 0)
     return -1;
-  if (fchownat(disk, "view", st.st_uid, st.st_gid, 0) < 0) return -1;
-  return fchmodat(disk, "view", st.st_mode & 0777, 0);
+  if (fchownat(disk, name, st.st_uid, st.st_gid, 0) < 0) return -1;
+  return fchmodat(disk, name, st.st_mode & 0777, 0);
 }
 
-static int overlay(int lower, int disk)
+static int overlay(int lower, int disk, const char *name)
 {
-  char text[64];
+  char text[64], work[32];
+  snprintf(work, sizeof work, "%s.work", name);
+  if (upper(disk, name, work, lower) < 0) return -1;
   int fs = mcg_sys_fsopen("overlay"), mount = -1;
   if (fs < 0) return -1;
   snprintf(text, sizeof text, "/proc/self/fd/%d", lower);
   int rc = set(fs, "lowerdir", text);
-  snprintf(text, sizeof text, "/proc/self/fd/%d/view", disk);
+  snprintf(text, sizeof text, "/proc/self/fd/%d/%s", disk, name);
   if (rc == 0) rc = set(fs, "upperdir", text);
-  snprintf(text, sizeof text, "/proc/self/fd/%d/view.work", disk);
+  snprintf(text, sizeof text, "/proc/self/fd/%d/%s", disk, work);
   if (rc == 0) rc = set(fs, "workdir", text);
   if (rc == 0) rc = set(fs, "redirect_dir", "on");
   if (rc == 0) rc = mcg_sys_fsconfig(fs, MCG_FSCONFIG_CMD_CREATE, NULL, NULL, 0);
@@ -100,8 +102,7 @@ static int project(const job *j)
   if (!S_ISDIR(st.st_mode)) return mcg_failure_set(j->failure, j->step, ENOTDIR, "%s", path);
   if (detach(j, path, 0, MCG_ATTR_RDONLY | MCG_ATTR_NOSUID | MCG_ATTR_NODEV, true, &order->original) < 0)
     return -1;
-  if (upper(order->disk, order->original) < 0) return failed(j, "prepare the view's own directory");
-  order->project = overlay(order->original, order->disk);
+  order->project = overlay(order->original, order->disk, "view");
   if (order->project < 0)
     return mcg_failure_set(j->failure, j->step, errno, "mount a copy-on-write view of %s", path);
   return 0;
@@ -121,23 +122,34 @@ static int binds(const job *j)
   return 0;
 }
 
+/* A writable one is an overlay, made here: its files are of many owners, and a file of an id that the
+ * sandbox has not could not be copied up by itself. */
 static int rootfs(const job *j)
 {
-  const char *path = j->order->spec.rootfs;
-  if (j->order->range > 1) return detach(j, path, 0, 0, true, &j->order->rootfs);
-  j->order->rootfs = mcg_sys_open_tree(AT_FDCWD, path, MCG_OPEN_TREE_CLONE | MCG_AT_RECURSIVE);
-  return j->order->rootfs < 0 ? failed(j, path) : 0;
+  mcg_jail_order *order = j->order;
+  const char *path = order->spec.rootfs;
+  int lower = -1;
+  if (!order->spec.rootfs_rw) {
+    if (order->range > 1) return detach(j, path, 0, 0, true, &order->rootfs);
+    order->rootfs = mcg_sys_open_tree(AT_FDCWD, path, MCG_OPEN_TREE_CLONE | MCG_AT_RECURSIVE);
+    return order->rootfs < 0 ? failed(j, path) : 0;
+  }
+  int rc = detach(j, path, 0, 0, true, &lower);
+  if (rc == 0) order->rootfs = overlay(lower, order->disk, "root");
+  if (rc == 0 && order->rootfs < 0) rc = failed(j, path);
+  if (lower >= 0) close(lower); /* the overlay has its own */
+  return rc;
 }
 
 int mcg_place_prepare(mcg_spawner_state *state, mcg_jail_order *order, mcg_failure *failure)
 {
   const mcg_spawn_spec *spec = &order->spec;
   if (!state->root) return 0;
-  if (spec->rootfs && rootfs(&(job){order, failure, "rootfs"}) < 0) return -1;
-  if (spec->project) {
+  if (spec->project || (spec->rootfs && spec->rootfs_rw)) {
     order->disk = mcg_disk_tmpfs(spec->disk, order->host_uid, order->host_gid);
     if (order->disk < 0) return mcg_failure_set(failure, "disk", errno, "mount the sandbox's tmpfs");
-    if (project(&(job){order, failure, "project"}) < 0) return -1;
   }
+  if (spec->rootfs && rootfs(&(job){order, failure, "rootfs"}) < 0) return -1;
+  if (spec->project && project(&(job){order, failure, "project"}) < 0) return -1;
   return binds(&(job){order, failure, "bind"});
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "box.h"
+#include "jail.h"
 #include "kernel.h"
 #include "server.h"
 
@@ -55,7 +56,7 @@ static void child(const mcg_spawn_spec *spec, int control, const char *directory
   if (control != 3 && dup3(control, 3, O_CLOEXEC) < 0) _exit(1);
   mcg_sys_close_range(4, ~0u);
   if (chdir(directory) < 0) {
-    mcg_send_failed(3, (int)spec->carrier, "directory", errno, directory);
+    mcg_tell_failed(3, spec->carrier, "directory", errno, directory);
     _exit(1);
   }
   _exit(mcg_server_main(&config));

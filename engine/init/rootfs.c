@@ -85,6 +85,7 @@ static int add_user(mcg_jail *jail, int rootfs, const char *base)
   if (mkdir(path, 0755) < 0 && errno != EEXIST)
     return mcg_jail_fail(jail, "rootfs", errno, "add /etc");
   snprintf(path, sizeof path, "%s/etc/passwd", base);
+  unlink(path); /* of the overlay, where that is there already */
   if (mcg_jail_write(path, 0644, text, (size_t)(got + more)) < 0)
     return mcg_jail_fail(jail, "rootfs", errno, "add the sandbox's user to /etc/passwd");
   return 0;
@@ -118,9 +119,26 @@ static int overlay(mcg_jail *jail)
   return 0;
 }
 
+/* The spawner's overlay, writable: what is missing is made in it. */
+static int given(mcg_jail *jail)
+{
+  int place = open("r", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  int rc = place < 0 ? -1 : mcg_sys_move_mount(jail->rootfs, place);
+  if (place >= 0) close(place);
+  if (rc == 0) jail->root = open("r", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (rc < 0 || jail->root < 0) return mcg_jail_fail(jail, "rootfs", errno, "%s", jail->spec->rootfs);
+  if (add_missing(jail, jail->root, "r") < 0 || add_user(jail, jail->root, "r") < 0) return -1;
+  if (jail->spec->project && mcg_jail_project_places(jail, "r") < 0) return -1;
+  mcg_jail_note(jail, "rootfs=overlay, writable");
+  return mkdir("x/dev", 0755) < 0 || mkdir("x/proc", 0755) < 0
+             ? mcg_jail_fail(jail, "rootfs", errno, "make the stage")
+             : 0;
+}
+
 int mcg_jail_rootfs(mcg_jail *jail)
 {
   bool rw = jail->spec->rootfs_rw;
+  if (rw && jail->order->rootfs >= 0) return given(jail);
   const char *base = rw ? "d/upper" : "k";
   if (mkdir(base, 0755) < 0 || (rw && mkdir("d/ovl", 0755) < 0) || mkdir("x/dev", 0755) < 0 ||
       mkdir("x/proc", 0755) < 0)

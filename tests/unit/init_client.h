@@ -54,6 +54,7 @@ typedef struct client {
   bool hello, ended;
   int server_pid;
   char failed[64];
+  char mechanisms[2048]; /* of HELLO, a line each */
   unsigned pongs;
   job jobs[JOBS_MAX];
   unsigned job_count;
@@ -178,8 +179,13 @@ static void client_take(client *c, const mcg_frame *frame, const uint8_t *body, 
   mcg_field field;
   if (frame->type == MCG_F_HELLO) {
     c->hello = true;
-    while (mcg_reader_next(&reader, &field))
+    while (mcg_reader_next(&reader, &field)) {
       if (field.tag == MCG_TAG_PID) c->server_pid = (int)mcg_field_u64(&field);
+      size_t used = strlen(c->mechanisms);
+      if (field.tag == MCG_TAG_MECHANISM)
+        snprintf(c->mechanisms + used, sizeof c->mechanisms - used, "%.*s\n", (int)field.len,
+                 (const char *)field.bytes);
+    }
     return;
   }
   if (frame->type == MCG_F_FAILED) {
