@@ -205,6 +205,13 @@ static int absolute(lua_State *L)
   return 1;
 }
 
+static int is_directory(lua_State *L)
+{
+  struct stat st;
+  lua_pushboolean(L, stat(luaL_checkstring(L, 1), &st) == 0 && S_ISDIR(st.st_mode));
+  return 1;
+}
+
 /* take_order() -> fd, text: the other end of spawn_keeper. The streams become /dev/null before the
  * engine starts anything that would inherit them: whoever reads what `mooncage create` says, errors
  * too, must see its end. */
@@ -259,6 +266,7 @@ int luaopen_mooncage_cli_system(lua_State *L)
                                        {"write_private", write_private},
                                        {"spawn_keeper", spawn_keeper},
                                        {"absolute", absolute},
+                                       {"is_directory", is_directory},
                                        {"take_order", take_order},
                                        {"answer", answer},
                                        {"raise_open_files", raise_open_files},

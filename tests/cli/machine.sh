@@ -3,5 +3,29 @@
 
 check "doctor" gives 0 '*' 'mooncage doctor'
 check "doctor names the mechanisms" shows seccomp 'mooncage doctor'
-check "reap with nothing to do" gives 0 '' 'mooncage reap' 'nothing was left'
+check "reap" gives 0 '*' 'mooncage reap'
 check "reap --dry-run" gives 0 '*' 'mooncage reap --dry-run'
+# Engine and spawner killed at once: nobody is left to clean up.
+orphaned() {
+  local pid spawner _
+  mooncage run -- sh -c "echo up; exec sleep ${nap}50" >"$work/up" 2>&1 &
+  pid=$!
+  for _ in $(seq 400); do
+    grep -q up "$work/up" && break
+    sleep 0.05
+  done
+  read -r spawner _ </proc/$pid/task/$pid/children
+  kill -KILL $pid "$spawner"
+  wait $pid 2>/dev/null
+  no_process "sleep ${nap}50" || return 1
+  mooncage reap --dry-run >"$work/would" && mooncage reap >"$work/did" || return 1
+  grep -qE "would remove .*mcg-$spawner-" "$work/would" && grep -qE "removed .*mcg-$spawner-" "$work/did" ||
+    { cat "$work/would" "$work/did"; return 1; }
+  mooncage reap --dry-run >"$work/would"
+  ! grep -E "mcg-$spawner-" "$work/would"
+}
+if can_limit --pids 64; then
+  check "reap removes what a killed engine and spawner left" orphaned
+else
+  skip "reap of a killed engine's cgroup" "no cgroup here that this user may use"
+fi

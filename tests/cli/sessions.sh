@@ -21,7 +21,10 @@ check "kills only that" gives 0 kept "mooncage exec $id -- cat file"
 check "exec --json" json_is 0 'd["stdout"] == "kept\n"' "mooncage --json exec $id -- cat file"
 check "exec with a sandbox flag" gives 2 '' "mooncage exec --memory 1G $id -- true" '--memory'
 check "cp in" gives 0 in "echo in > in; mooncage cp in $id:there && mooncage exec $id -- cat there"
-check "cp out" gives 0 kept "mooncage cp $id:file out && cat out"
+check "cp out" gives 0 kept "mooncage cp $id:file copied && cat copied"
+check "cp into a directory that is there" gives 0 $'kept\nin' \
+  "mkdir there; mooncage cp $id:file there && cat there/file
+    mooncage exec $id -- mkdir inside && mooncage cp in $id:inside && mooncage exec $id -- cat inside/in"
 check "cp of a directory" gives 0 deep \
   "mkdir -p d/e; echo deep > d/e/f; mooncage cp d $id:d && mooncage exec $id -- cat d/e/f"
 check "cp of what is missing" gives 125 '' "mooncage cp $id:missing x" missing

@@ -2,6 +2,8 @@
 local exit = require "mooncage.cli.exit"
 local keepers = require "mooncage.cli.keepers"
 local output = require "mooncage.cli.output"
+local sandbox = require "mooncage.cli.sandbox"
+local system = require "mooncage.cli.system"
 
 local cp = {}
 
@@ -19,11 +21,20 @@ local function wrong(message)
   }
 end
 
----The last part of a path, for a target that is a directory: "." or ends in "/".
-local function target_of(from, to)
-  if to ~= "." and to:sub(-1) ~= "/" then return to end
-  local name = from:gsub("/+$", ""):match "([^/]+)$" or from
-  return to == "." and name or to .. name
+---As cp does it: into a directory that is there, under the same name.
+local function into(directory, from)
+  return directory:gsub("/*$", "/", 1) .. sandbox.base_name(from)
+end
+
+local function download(session, from, to)
+  if system.is_directory(to) then to = into(to, from) end
+  return session:download(from, to)
+end
+
+local function upload(session, from, to)
+  local found = session:stat(to)
+  if found and found.type == "directory" then to = into(to, from) end
+  return session:upload(from, to)
 end
 
 local function copy(from, to)
@@ -35,9 +46,9 @@ local function copy(from, to)
   if not session then return nil, err end
   local ok
   if from_id then
-    ok, err = session:download(from_path, target_of(from_path, to))
+    ok, err = download(session, from_path, to)
   else
-    ok, err = session:upload(from, target_of(from, to_path))
+    ok, err = upload(session, from, to_path)
   end
   session:close()
   return ok, err
