@@ -42,16 +42,29 @@ static void close_fd(int *fd)
 
 /* ---- making one --------------------------------------------------------------------------- */
 
+/* Everything but `turn` and `wake`, which an idle stub may be looking at. */
+static void clear_slot(mcg_server *server, mcg_slot *slot)
+{
+  slot->wake = server->wake;
+  atomic_store(&slot->kill, 0);
+  atomic_store(&slot->flags, 0);
+  atomic_store(&slot->leave, 0);
+  slot->launch = NULL;
+  slot->next = NULL;
+  slot->pid = slot->code = slot->signo = slot->error = slot->step = 0;
+  slot->cpu_us = slot->maxrss_kb = 0;
+  slot->text[0] = 0;
+  slot->pidfd = -1;
+}
+
 static mcg_slot *take_slot(mcg_server *server)
 {
   mcg_slot *slot = server->slots;
   if (slot)
     server->slots = slot->next;
-  else if (!(slot = mcg_slot_new()))
-    return NULL;
-  memset(slot, 0, sizeof *slot);
-  slot->wake = server->wake;
-  slot->pidfd = -1;
+  else
+    slot = mcg_slot_new();
+  if (slot) clear_slot(server, slot);
   return slot;
 }
 
@@ -73,26 +86,53 @@ static mcg_command *command_new(mcg_server *server, mcg_conn *conn, uint32_t cha
     command->theirs[i] = command->ours[i] = -1;
     mcg_relay_init(&command->relay[i]);
   }
-  command->slot = take_slot(server);
-  if (command->slot) return command;
-  free(command);
-  return NULL;
+  return command;
+}
+
+/* The idle stub's where there is one. A built-in needs no stub. */
+static bool find_slot(mcg_command *command, bool builtin)
+{
+  mcg_server *server = command->server;
+  if (builtin || !server->idle) return (command->slot = take_slot(server)) != NULL;
+  command->slot = server->idle;
+  command->parent = server->idle_parent;
+  command->parent_fd = server->idle_fd;
+  server->idle = NULL;
+  server->idle_fd = -1;
+  clear_slot(server, command->slot);
+  return true;
+}
+
+void mcg_idle_lost(mcg_server *server)
+{
+  give_slot(server, server->idle);
+  close(server->idle_fd);
+  server->idle = NULL;
+  server->idle_fd = -1;
+}
+
+/* /dev/null is everybody's. */
+static void close_theirs(mcg_command *command)
+{
+  for (int i = 0; i < 3; i++)
+    if (command->theirs[i] != command->server->null_fd)
+      close_fd(&command->theirs[i]);
+    else
+      command->theirs[i] = -1;
 }
 
 void mcg_command_free(mcg_command *command)
 {
   mcg_slot *slot = command->slot;
+  close_theirs(command);
   for (int i = 0; i < 3; i++) {
-    close_fd(&command->theirs[i]);
     close_fd(&command->ours[i]);
     mcg_relay_fini(&command->relay[i]);
   }
   close_fd(&command->master);
   close_fd(&command->parent_fd);
-  if (slot) {
-    if (slot->pidfd >= 0) close(slot->pidfd);
-    give_slot(command->server, slot);
-  }
+  if (slot && slot->pidfd >= 0) close(slot->pidfd);
+  if (slot) give_slot(command->server, slot);
   free((void *)(uintptr_t)command->launch.paths);
   free(command->arena);
   free(command);
@@ -119,8 +159,7 @@ static int open_pipes(mcg_command *command)
     int ends[2];
     if ((i == 0 && (command->flags & MCG_EXEC_NO_STDIN)) || (command->flags & MCG_EXEC_DETACH)) {
       if (command->server->null_fd < 0) return ENOENT;
-      command->theirs[i] = fcntl(command->server->null_fd, F_DUPFD_CLOEXEC, 3);
-      if (command->theirs[i] < 0) return errno;
+      command->theirs[i] = command->server->null_fd;
       continue;
     }
     if (pipe2(ends, O_CLOEXEC) < 0) return errno;
@@ -162,6 +201,11 @@ static int open_streams(mcg_command *command, const mcg_exec *exec)
   return number;
 }
 
+static void signal_process(int pidfd, int signo)
+{
+  if (pidfd >= 0) syscall(SYS_pidfd_send_signal, pidfd, signo, NULL, 0);
+}
+
 /* A built-in is forked from init, not from a stub: a stub's fork would copy memory that init may be
  * in the middle of changing. It has no children, so it needs no stub. */
 static int start_builtin(mcg_command *command, mcg_exec *exec)
@@ -189,6 +233,11 @@ static int start_process(mcg_command *command, mcg_exec *exec)
   command->slot->launch = &command->launch;
   command->builtin = exec->flags & MCG_EXEC_BUILTIN;
   if (command->builtin) return start_builtin(command, exec);
+  if (command->parent_fd >= 0) { /* the stub is there; were it stopped, it goes on */
+    signal_process(command->parent_fd, SIGCONT);
+    mcg_stub_next(command->slot, false);
+    return 0;
+  }
   int pid = mcg_stub_start(command->slot, &command->parent_fd);
   if (pid < 0) return -pid;
   command->parent = pid;
@@ -208,6 +257,7 @@ static int start(mcg_server *server, mcg_conn *conn, uint32_t channel, mcg_exec 
   exec->launch.paths = NULL;
   *step = exec->flags & MCG_EXEC_PTY ? "terminal" : "streams";
   int number = open_streams(command, exec);
+  if (number == 0 && !find_slot(command, exec->flags & MCG_EXEC_BUILTIN)) number = ENOMEM;
   if (number == 0) {
     *step = "fork";
     number = start_process(command, exec);
@@ -253,7 +303,7 @@ bool mcg_command_start(mcg_server *server, mcg_conn *conn, uint32_t channel, con
 
 static void tell_started(mcg_command *command)
 {
-  for (int i = 0; i < 3; i++) close_fd(&command->theirs[i]);
+  close_theirs(command);
   if (!command->orphaned) { /* else the child may not have executed its program yet, and need them */
     free((void *)(uintptr_t)command->launch.paths);
     free(command->arena);
@@ -346,31 +396,53 @@ static void step_builtin(mcg_command *command)
   if (!command->gone) tell_gone(command);
 }
 
+/* Its stub, if it lives, becomes the idle one, or leaves and is waited for. */
+bool mcg_command_over(mcg_command *command)
+{
+  mcg_server *server = command->server;
+  if (!command->gone) return false;
+  if (command->parent_fd < 0) return true;
+  if (command->builtin || command->leaving) return false;
+  if (server->idle) {
+    command->leaving = true;
+    mcg_stub_next(command->slot, true);
+    return false;
+  }
+  if (command->slot->pidfd >= 0) close(command->slot->pidfd);
+  server->idle = command->slot;
+  server->idle_parent = command->parent;
+  server->idle_fd = command->parent_fd;
+  command->slot = NULL;
+  command->parent_fd = -1;
+  return true;
+}
+
 void mcg_command_step(mcg_command *command)
 {
+  const unsigned any = MCG_SLOT_GONE | MCG_SLOT_REFUSED;
   if (command->gone) return;
   unsigned flags = atomic_load_explicit(&command->slot->flags, memory_order_acquire);
-  if ((flags & MCG_SLOT_REFUSED) && !command->gone) tell_refused(command);
+  if (!command->builtin && command->parent_fd < 0 && !command->orphaned && !(flags & any)) {
+    adopt(command, flags);
+    if (command->gone) return;
+    flags = atomic_load_explicit(&command->slot->flags, memory_order_acquire);
+  }
+  if (flags & MCG_SLOT_REFUSED) {
+    tell_refused(command);
+    return;
+  }
   if ((flags & MCG_SLOT_STARTED) && !command->started) tell_started(command);
   if (command->builtin) {
     step_builtin(command);
     return;
   }
-  if (command->parent_fd < 0 && !command->orphaned && !command->gone && !(flags & MCG_SLOT_GONE))
-    adopt(command, flags);
   if ((flags & MCG_SLOT_EXITED) && !command->exited) tell_exit(command);
-  if ((flags & MCG_SLOT_GONE) && !command->gone) tell_gone(command);
-  if (command->gone) return;
-  if (command->orphaned && command->exited && !command->gone && !mcg_tree_has_orphans(command->server))
-    tell_gone(command);
+  bool over = command->orphaned ? command->exited && !mcg_tree_has_orphans(command->server)
+                                : (flags & MCG_SLOT_GONE) != 0;
+  if (over) tell_gone(command);
 }
 
 /* ---- asking ------------------------------------------------------------------------------- */
-
-static void signal_process(int pidfd, int signo)
-{
-  if (pidfd >= 0) syscall(SYS_pidfd_send_signal, pidfd, signo, NULL, 0);
-}
 
 void mcg_command_signal(mcg_command *command, int signo)
 {

@@ -14,11 +14,14 @@ typedef struct mcg_server {
   mcg_conn *conns;
   struct mcg_command *commands;
   mcg_slot *slots; /* free ones */
+  mcg_slot *idle;  /* the one with a stub that waits for the next command, NULL: none */
+  pid_t idle_parent;
+  int idle_fd;     /* its pidfd */
   int wake;        /* eventfd of all stubs */
   int null_fd;     /* /dev/null, -1: there is none */
   uint64_t nofile_soft, nofile_hard; /* as init found them */
   bool orphans;    /* something may live that no stub is the parent of */
-  bool no_children_file; /* the kernel does not tell a process its children */
+  bool reaped;     /* a child was waited for since the commands were looked at */
   bool stop;
 } mcg_server;
 
@@ -45,7 +48,7 @@ typedef struct mcg_command {
   mcg_slot *slot;
   pid_t parent;   /* the stub; or the built-in itself */
   int parent_fd;  /* its pidfd, -1: it is dead and waited for */
-  bool builtin;
+  bool builtin, leaving; /* leaving: the stub was told to */
   bool started, exited, gone; /* has been told */
   bool orphaned;  /* the stub was killed: init is the parent now */
   bool killing, stopped_all;
@@ -69,6 +72,9 @@ void mcg_command_kill(mcg_command *command);
 void mcg_command_leave(mcg_command *command);  /* its client is gone */
 void mcg_command_free(mcg_command *command);   /* after it is gone; not linked any more */
 void mcg_refuse(mcg_conn *conn, uint32_t channel, int number, const char *step, const char *text);
+
+bool mcg_command_over(mcg_command *command);   /* nothing is to come: it can be freed */
+void mcg_idle_lost(mcg_server *server);        /* the idle stub is dead and waited for */
 
 /* tree.c: dead and living children */
 void mcg_tree_reap(mcg_server *server);        /* waits for whoever has died */

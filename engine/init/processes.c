@@ -67,6 +67,7 @@ static bool look_at(int proc, const char *pid, seen *out)
 static bool is_ours(const mcg_server *server, uint32_t pid, uint32_t init)
 {
   if (pid == init || pid == (uint32_t)getpid()) return true;
+  if (server->idle && pid == (uint32_t)server->idle_parent) return true;
   for (const mcg_command *command = server->commands; command; command = command->next)
     if (command->parent_fd >= 0 && (uint32_t)command->parent == pid) return true;
   return false;

@@ -177,6 +177,7 @@ static void watch_all(mcg_server *server, mcg_poll *set)
 {
   set->count = 0;
   watch(set, server->wake, POLLIN, (mcg_watch){.kind = WATCH_WAKE});
+  if (server->idle) watch(set, server->idle_fd, POLLIN, (mcg_watch){.kind = WATCH_PARENT});
   for (mcg_conn *conn = server->conns; conn; conn = conn->next) {
     short events = (short)((conn->queued < MCG_CONN_FULL ? POLLIN : 0) | (conn->queued ? POLLOUT : 0));
     watch(set, conn->fd, events, (mcg_watch){.kind = WATCH_CONN, .conn = conn});
@@ -231,18 +232,27 @@ static void sweep_conns(mcg_server *server)
   }
 }
 
-static void sweep_commands(mcg_server *server)
+static void step_all(mcg_server *server)
 {
   for (mcg_command **at = &server->commands; *at;) {
     mcg_command *command = *at;
     mcg_command_step(command);
-    if (command->gone && command->parent_fd < 0) {
+    if (mcg_command_over(command)) {
       *at = command->next;
       mcg_command_free(command);
     } else {
       at = &command->next;
     }
   }
+}
+
+/* A step may find out about the death of another command's stub. */
+static void sweep_commands(mcg_server *server)
+{
+  do {
+    server->reaped = false;
+    step_all(server);
+  } while (server->reaped);
 }
 
 static int next_timeout(const mcg_server *server)
@@ -319,7 +329,7 @@ static const char *prepare(mcg_server *server)
 
 int mcg_server_main(const mcg_server_config *config)
 {
-  mcg_server server = {.config = config, .wake = -1, .null_fd = -1};
+  mcg_server server = {.config = config, .wake = -1, .null_fd = -1, .idle_fd = -1};
   const char *failed = prepare(&server);
   int number = errno;
   if (!failed && !add_conn(&server, config->fd, config->carrier)) failed = "memory";

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -109,8 +110,7 @@ static __attribute__((noreturn)) void child_main(mcg_slot *slot)
 {
   const mcg_launch *launch = slot->launch;
   long result = 0;
-  slot->pid = (int)mcg_sys3(SYS_getpid, 0, 0, 0); /* the stub may be killed before it can say so */
-  mcg_sys3(SYS_setsid, 0, 0, 0);
+  slot->pid = (int)mcg_sys3(SYS_setsid, 0, 0, 0); /* the stub may be killed before it can say so */
   for (int i = 0; i < 3 && result >= 0; i++) result = mcg_sys3(SYS_dup3, launch->fds[i], i, 0);
   if (result < 0) child_fail(slot, MCG_STEP_STREAMS, result);
   if (launch->terminal) {
@@ -242,19 +242,17 @@ static void kill_children(void)
   mcg_sys3(SYS_close, fd, 0, 0);
 }
 
-static int stub_main(void *data)
+/* One command, from its start to the end of its tree. */
+static void run_launch(mcg_slot *slot)
 {
-  mcg_slot *slot = data;
-  mcg_sys(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   long pid = start_child(slot);
   if (pid < 0) {
     slot->error = (int)-pid;
     slot->step = MCG_STEP_FORK;
     stub_tell(slot, MCG_SLOT_REFUSED | MCG_SLOT_GONE);
     stub_wake(slot);
-    return 0;
+    return;
   }
-  slot->pid = (int)pid;
   int adjust = slot->error == 0 ? slot->launch->oom_adjust : 0;
   stub_tell(slot, MCG_SLOT_STARTED); /* launch is init's to free from here on */
   stub_wake(slot);
@@ -268,7 +266,26 @@ static int stub_main(void *data)
   }
   stub_tell(slot, MCG_SLOT_GONE);
   stub_wake(slot);
+}
+
+static int stub_main(void *data)
+{
+  mcg_slot *slot = data;
+  mcg_sys(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  while (!atomic_load(&slot->leave)) {
+    int turn = atomic_load(&slot->turn);
+    run_launch(slot);
+    while (atomic_load(&slot->turn) == turn)
+      mcg_sys(SYS_futex, (long)&slot->turn, FUTEX_WAIT, turn, 0, 0);
+  }
   return 0;
+}
+
+void mcg_stub_next(mcg_slot *slot, bool leave)
+{
+  atomic_store(&slot->leave, leave);
+  atomic_fetch_add(&slot->turn, 1);
+  mcg_sys3(SYS_futex, (long)&slot->turn, FUTEX_WAKE, 1);
 }
 
 int mcg_stub_start(mcg_slot *slot, int *pidfd)

@@ -6,7 +6,8 @@
  * and killing it is killing the stub's children until there are none.
  *
  * Stub and init meet in a slot. Init fills `launch`, the stub writes the results and then a flag
- * (release), and adds to the eventfd. Slots are kept and used again. */
+ * (release), and adds to the eventfd. Slots are kept and used again; so is a stub: when its tree is empty it
+ * waits for the next launch, or is told to leave. */
 #ifndef MCG_STUB_H
 #define MCG_STUB_H
 
@@ -19,8 +20,8 @@
 enum mcg_slot_flag {
   MCG_SLOT_STARTED = 1, /* pid is valid; the command runs, or failed to (error, step) */
   MCG_SLOT_EXITED = 2,  /* code, signo, cpu_us, maxrss_kb are valid */
-  MCG_SLOT_GONE = 4,    /* no child is left; the stub is leaving */
-  MCG_SLOT_REFUSED = 8  /* no process could be made (error); the stub is leaving */
+  MCG_SLOT_GONE = 4,    /* no child is left; the stub waits for `turn` */
+  MCG_SLOT_REFUSED = 8  /* no process could be made (error) */
 };
 
 enum mcg_step { MCG_STEP_EXEC, MCG_STEP_FORK, MCG_STEP_CWD, MCG_STEP_USER, MCG_STEP_LIMIT, MCG_STEP_TERMINAL, MCG_STEP_STREAMS };
@@ -50,7 +51,9 @@ typedef struct mcg_launch {
 #define MCG_SLOT_TEXT 256
 typedef struct mcg_slot {
   const mcg_launch *launch;
-  int wake; /* eventfd */
+  int wake;           /* eventfd */
+  _Atomic int turn;   /* futex: changes when the stub has something to do again */
+  _Atomic int leave;  /* that is: to exit */
   _Atomic int kill;
   _Atomic unsigned flags;
   int pid, pidfd; /* of the command; the pidfd is init's too */
@@ -67,5 +70,7 @@ void mcg_slot_free(mcg_slot *slot);
 
 /* Starts a stub on the slot's stack. Its pid, and *pidfd; or -errno. */
 int mcg_stub_start(mcg_slot *slot, int *pidfd);
+/* Wakes a waiting stub: to run the slot's launch, or to leave. */
+void mcg_stub_next(mcg_slot *slot, bool leave);
 
 #endif

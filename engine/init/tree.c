@@ -79,7 +79,10 @@ void mcg_tree_reap(mcg_server *server)
   struct rusage usage;
   while ((pid = wait4(-1, &status, WNOHANG | __WALL, &usage)) > 0) {
     mcg_command *command = command_of_parent(server, pid);
-    if (command) {
+    server->reaped = true;
+    if (server->idle && pid == server->idle_parent) {
+      mcg_idle_lost(server);
+    } else if (command) {
       command->status = status;
       if (command->builtin) {
         command->slot->maxrss_kb = (uint64_t)usage.ru_maxrss;
@@ -111,7 +114,8 @@ static bool each_orphan(mcg_server *server, void (*fn)(pid_t pid, unsigned *coun
         pid = pid * 10 + (buffer[i] - '0');
         continue;
       }
-      if (pid > 1 && !command_of_parent(server, pid)) fn(pid, count);
+      bool idle = server->idle && pid == server->idle_parent;
+      if (pid > 1 && !idle && !command_of_parent(server, pid)) fn(pid, count);
       pid = 0;
     }
   close(fd);
@@ -173,6 +177,7 @@ static void outrun(mcg_command *command)
   if (is_alone(server)) {
     kill(-1, SIGKILL); /* reaches all at once: no fork completes beside it */
     server->orphans = true;
+    if (server->idle && waitpid(server->idle_parent, NULL, __WALL) > 0) mcg_idle_lost(server);
     return;
   }
   if (command->parent_fd >= 0) finish_frozen(command);
@@ -201,6 +206,7 @@ void mcg_tree_kill_all(mcg_server *server)
     close(command->parent_fd);
     command->parent_fd = -1;
   }
+  server->idle = NULL;
   if (server->config->is_pid1) kill(-1, SIGKILL);
   for (;;) {
     unsigned count = 0;
