@@ -258,6 +258,10 @@ static int run_init(mcg_engine *engine, int socket, int self, pid_t *pid)
   sigemptyset(&none);
   posix_spawn_file_actions_init(&actions);
   posix_spawnattr_init(&attributes);
+  /* Nothing of the host's stays open in it: whoever reads the host's output waits for its end. */
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
+  posix_spawn_file_actions_adddup2(&actions, 0, 1);
+  posix_spawn_file_actions_adddup2(&actions, 0, 2);
   posix_spawn_file_actions_adddup2(&actions, socket, 3);
   posix_spawn_file_actions_adddup2(&actions, self, 4);
   posix_spawn_file_actions_addclosefrom_np(&actions, 5);
