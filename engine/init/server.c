@@ -272,8 +272,8 @@ static void serve(mcg_server *server)
     if (ready < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM) break;
     for (size_t i = 0; ready > 0 && i < set.count; i++)
       if (set.fds[i].revents) on_ready(server, &set.watches[i], set.fds[i].revents);
-    sweep_commands(server);
     if (timeout >= 0) mcg_tree_tick(server);
+    sweep_commands(server);
     sweep_conns(server);
   }
   free(set.fds);
