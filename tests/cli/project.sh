@@ -29,4 +29,11 @@ check "nothing there" test ! -e project/.git/hooks/post-checkout
 check "--apply-git" gives 0 '' \
   "mooncage run --project project --apply --apply-git -- sh -c 'echo fine > .git/hooks/x'"
 check "is there" test -e project/.git/hooks/x
+check "--json tells what was written" json_is 0 \
+  '[c["path"] for c in d["project"]["applied"]] == ["README.md"]' \
+  "mooncage --json run --project project --apply -- sh -c 'echo y >> README.md'"
+check "people are told how much" gives 0 '' \
+  "mooncage run --project project --apply -- sh -c 'echo z >> README.md'" '1 change written to project'
+check "a name takes one line of the list" gives 0 'A a\nM README.md' \
+  "mooncage run --project project --diff -- sh -c ': > \"\$(printf \"a\\nM README.md\")\"'"
 check "a directory that is missing" gives 125 '' 'mooncage run --project no/such -- true' 'no/such'

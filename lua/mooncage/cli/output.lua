@@ -5,7 +5,8 @@ local plain = require "mooncage.plain"
 
 local output = {}
 
-local state = { json = false, quiet = false, verbose = 0, color = false, color_out = false }
+local state = { json = false, quiet = false, verbose = 0, color = false, color_out = false,
+  terminal_out = false }
 
 local COLORS = { red = "31", yellow = "33", green = "32", bold = "1", dim = "2" }
 
@@ -23,6 +24,7 @@ function output.configure(flags, is_terminal)
     return not unwanted and is_terminal(fd)
   end
   state.color, state.color_out = wanted(2), wanted(1)
+  state.terminal_out = is_terminal(1)
 end
 
 function output.is_json() return state.json end
@@ -41,6 +43,12 @@ function output.paint_out(color, text) return painted(state.color_out, color, te
 ---@return boolean
 function output.write(text)
   return (io.stdout:write(text) and io.stdout:flush()) and true or false
+end
+
+---As write, for text that others wrote: a terminal shows it and does not obey it; in a pipe or a
+---file it is what it is.
+function output.show(text)
+  return output.write(state.terminal_out and plain(text) or text)
 end
 
 ---One JSON document, on a line of its own.

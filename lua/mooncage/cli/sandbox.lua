@@ -1,5 +1,6 @@
 -- sandbox.lua: what a session is to be, from the configuration file and the sandbox flags, and the
 -- steps round a command: copies in, copies out, the changes of a project.
+local core = require "mooncage.core"
 local config_file = require "mooncage.cli.config_file"
 local mooncage = require "mooncage"
 local output = require "mooncage.cli.output"
@@ -259,12 +260,12 @@ function sandbox.facts(session)
   return { id = session.id, backend = session.backend, enforcement = session.enforcement }
 end
 
----The A/M/D list and the unified diff of a project, for people.
+---The A/M/D list and the unified diff of a project, for people. A name takes one line.
 local function print_changes(report)
   for _, change in ipairs(report.changes) do
-    output.write(("%s %s\n"):format(change.op, change.path))
+    output.show(("%s %s\n"):format(change.op, (change.path:gsub("\n", "\\n"))))
   end
-  if report.diff and report.diff ~= "" then output.write(report.diff) end
+  if report.diff and report.diff ~= "" then output.show(report.diff) end
 end
 
 ---After the command: shows and writes back what changed, as the flags ask. Applying closes the
@@ -282,11 +283,16 @@ function sandbox.project(session, flags, ok)
   if flags.apply then
     if not ok then
       output.warn(("the command failed: nothing was written to %s"):format(flags.project))
-      report.applied = false
+      report.applied = core.array {}
     else
       local applied, err = session:apply { git = flags["apply-git"] or false }
       if not applied then return nil, err end
-      report.applied = true
+      report.applied = applied.applied
+      if not output.is_json() then
+        local count = #applied.applied
+        output.note(("%d change%s written to %s"):format(count, count == 1 and "" or "s",
+          flags.project))
+      end
     end
   end
   return report
