@@ -46,10 +46,8 @@ struct mcg_task {
   bool observed;          /* somebody asked how it ended */
   void (*cancel)(mcg_task *task, void *what); /* ends the wait it is in */
   void *what;
-  unsigned join_left;     /* tasks it still waits for */
-  int join_ref;           /* the list of them in the registry */
-  bool join_one;          /* wait() on one: all values, not the first of each */
-  mcg_task *join_failed;
+  struct mcg_join *join;  /* the tasks it waits for, or NULL */
+  struct mcg_joiner *joiners; /* the tasks that wait for it */
 };
 
 typedef struct mcg_signal mcg_signal;
@@ -169,6 +167,10 @@ int mcg_lua_misuse(lua_State *L, const char *format, ...) __attribute__((format(
 void mcg_lua_encode(lua_State *L, int index, const char *what);
 /* Pushes what the text says; 0, or -1 with nil and an error table pushed. */
 int mcg_lua_decode(lua_State *L, const char *text, size_t len);
+/* The same for text that get() allocates: it is freed whatever is raised. NULL from get(): raises. */
+int mcg_lua_decode_from(lua_State *L, char *(*get)(const void *from), const void *from);
+/* Pushes the text that get() allocates as a string. False: NULL, nothing was pushed. */
+bool mcg_lua_text_from(lua_State *L, char *(*get)(void *from), void *from);
 int mcg_lua_json_encode(lua_State *L);
 int mcg_lua_json_decode(lua_State *L);
 int mcg_lua_json_array(lua_State *L);

@@ -22,17 +22,18 @@ static int set_pump(lua_State *L)
   return 0;
 }
 
+static char *get_backends(const void *engine)
+{
+  return mcg_engine_backends(engine);
+}
+
 /* core.backends() -> { jail = { family, isolation, options = { { name, type, help } … } } … } */
 static int backends(lua_State *L)
 {
   mcg_error *err = NULL;
   mcg_engine *engine = mcg_lua_engine(mcg_lua_host(L), &err);
   if (!engine) return mcg_lua_nil_error(L, err);
-  char *text = mcg_engine_backends(engine);
-  if (!text) return luaL_error(L, "mooncage: not enough memory");
-  int rc = mcg_lua_decode(L, text, strlen(text));
-  free(text);
-  return rc < 0 ? 2 : 1;
+  return mcg_lua_decode_from(L, get_backends, engine) < 0 ? 2 : 1;
 }
 
 /* core.nearest(word, list) -> the nearest of the list, or nil */

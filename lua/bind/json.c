@@ -379,29 +379,76 @@ static void push_json(lua_State *L, const json_t *value)
   }
 }
 
+/* What Lua allocates for the call is there before memory of others is: begin, get it, end. */
+struct decoding {
+  json_t *value;
+  char *text;
+};
+
 static int push_json_protected(lua_State *L)
 {
-  push_json(L, lua_touserdata(L, 1));
+  push_json(L, ((struct decoding *)lua_touserdata(L, 1))->value);
   return 1;
+}
+
+static int push_text_protected(lua_State *L)
+{
+  lua_pushstring(L, ((struct decoding *)lua_touserdata(L, 1))->text);
+  return 1;
+}
+
+static void begin(lua_State *L, lua_CFunction push, struct decoding *d)
+{
+  luaL_checkstack(L, 4, "too many results");
+  lua_pushcfunction(L, push);
+  lua_pushlightuserdata(L, d);
+}
+
+static int end(lua_State *L, struct decoding *d, const char *text, size_t len)
+{
+  json_error_t why;
+  d->value = json_loadb(text, len, JSON_DECODE_ANY, &why);
+  free(d->text);
+  if (!d->value) {
+    lua_pop(L, 2);
+    mcg_lua_fail(L, MCG_INVALID, NULL, "not JSON: line %d: %s", why.line, why.text);
+    return -1;
+  }
+  int rc = lua_pcall(L, 1, 1, 0);
+  json_decref(d->value);
+  if (rc != 0) lua_error(L);
+  return 0;
 }
 
 int mcg_lua_decode(lua_State *L, const char *text, size_t len)
 {
-  /* Everything Lua allocates for the call is there before jansson's memory is. */
-  luaL_checkstack(L, 4, "too many results");
-  lua_pushcfunction(L, push_json_protected);
-  json_error_t why;
-  json_t *value = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
-  if (!value) {
-    lua_pop(L, 1);
-    mcg_lua_fail(L, MCG_INVALID, NULL, "not JSON: line %d: %s", why.line, why.text);
-    return -1;
+  struct decoding d = {NULL, NULL};
+  begin(L, push_json_protected, &d);
+  return end(L, &d, text, len);
+}
+
+int mcg_lua_decode_from(lua_State *L, char *(*get)(const void *from), const void *from)
+{
+  struct decoding d = {NULL, NULL};
+  begin(L, push_json_protected, &d);
+  d.text = get(from);
+  if (!d.text) luaL_error(L, "mooncage: not enough memory");
+  return end(L, &d, d.text, strlen(d.text));
+}
+
+bool mcg_lua_text_from(lua_State *L, char *(*get)(void *from), void *from)
+{
+  struct decoding d = {NULL, NULL};
+  begin(L, push_text_protected, &d);
+  d.text = get(from);
+  if (!d.text) {
+    lua_pop(L, 2);
+    return false;
   }
-  lua_pushlightuserdata(L, value);
   int rc = lua_pcall(L, 1, 1, 0);
-  json_decref(value);
+  free(d.text);
   if (rc != 0) lua_error(L);
-  return 0;
+  return true;
 }
 
 /* core.decode(text) -> value | nil, err */

@@ -47,14 +47,20 @@ struct opened {
   mcg_session *session;
 };
 
+static char *get_info(const void *session)
+{
+  return mcg_session_info(session);
+}
+
+static char *get_usage(const void *session)
+{
+  return mcg_session_usage(session);
+}
+
 /* The facts are kept in the environment: fields are read far more often than they change. */
 static void keep_facts(lua_State *L, int self, const mcg_session *session)
 {
-  char *info = mcg_session_info(session);
-  if (!info) luaL_error(L, "mooncage: not enough memory");
-  int rc = mcg_lua_decode(L, info, strlen(info)); /* raises only when memory is out */
-  free(info);
-  if (rc < 0 || !lua_istable(L, -1)) luaL_error(L, "mooncage: the session's facts are no table");
+  if (mcg_lua_decode_from(L, get_info, session) < 0 || !lua_istable(L, -1)) luaL_error(L, "mooncage: the session's facts are no table");
   lua_setfenv(L, self);
 }
 
@@ -167,33 +173,32 @@ static int session_stop(lua_State *L)
 
 /* ---- facts and figures -------------------------------------------------------------------- */
 
-static int push_owned_json(lua_State *L, char *text)
-{
-  if (!text) return luaL_error(L, "mooncage: not enough memory");
-  int rc = mcg_lua_decode(L, text, strlen(text));
-  free(text);
-  return rc < 0 ? 2 : 1;
-}
-
 static int session_usage(lua_State *L)
 {
-  return push_owned_json(L, mcg_session_usage(mcg_lua_check_session(L, 1)->session));
+  return mcg_lua_decode_from(L, get_usage, mcg_lua_check_session(L, 1)->session) < 0 ? 2 : 1;
+}
+
+struct state {
+  mcg_session *session;
+  mcg_error *err;
+};
+
+static char *get_state(void *from)
+{
+  struct state *s = from;
+  return mcg_session_state(s->session, &s->err);
 }
 
 static int session_state(lua_State *L)
 {
-  mcg_error *err = NULL;
-  char *state = mcg_session_state(mcg_lua_check_session(L, 1)->session, &err);
-  if (!state) return mcg_lua_nil_error(L, err);
-  lua_pushstring(L, state);
-  free(state);
-  return 1;
+  struct state s = {mcg_lua_check_session(L, 1)->session, NULL};
+  return mcg_lua_text_from(L, get_state, &s) ? 1 : mcg_lua_nil_error(L, s.err);
 }
 
 /* session:info() -> the facts as they are now */
 static int session_info(lua_State *L)
 {
-  return push_owned_json(L, mcg_session_info(mcg_lua_check_session(L, 1)->session));
+  return mcg_lua_decode_from(L, get_info, mcg_lua_check_session(L, 1)->session) < 0 ? 2 : 1;
 }
 
 static int session_keep(lua_State *L)

@@ -5,6 +5,7 @@
  * or returned nil and something: join then cancels the others. */
 #include "bind.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- waiting ------------------------------------------------------------------------------ */
@@ -169,127 +170,117 @@ static int push_failure(lua_State *L, mcg_task *task)
   return 2;
 }
 
+/* A task in the list of the one it waits for. */
+struct mcg_joiner {
+  mcg_task *task;
+  struct mcg_joiner *next;
+};
+
+/* One join: what ends it needs no memory of Lua's. */
+struct mcg_join {
+  int ref;         /* the list of tasks, anchored in the registry */
+  bool one;        /* wait(): all values of the only one, not the first of each */
+  mcg_task *failed;
+  size_t left, count;
+  struct {
+    mcg_task *task;
+    struct mcg_joiner joiner;
+  } each[];
+};
+
+static void join_free(mcg_task *joiner)
+{
+  if (!joiner->join) return;
+  if (!joiner->host->closing) luaL_unref(joiner->host->L, LUA_REGISTRYINDEX, joiner->join->ref);
+  free(joiner->join);
+  joiner->join = NULL;
+}
+
 static int push_joined(lua_State *L, void *ctx)
 {
-  mcg_task *joiner = ctx;
-  lua_rawgeti(L, LUA_REGISTRYINDEX, joiner->join_ref);
-  luaL_unref(L, LUA_REGISTRYINDEX, joiner->join_ref);
-  joiner->join_ref = LUA_NOREF;
-  if (joiner->join_failed) return push_failure(L, joiner->join_failed);
-  int list = lua_gettop(L), count = (int)lua_objlen(L, list);
-  if (joiner->join_one) {
-    lua_rawgeti(L, list, 1);
-    mcg_task *only = task_at(L, -1);
+  const struct mcg_join *join = ((mcg_task *)ctx)->join;
+  if (join->failed) return push_failure(L, join->failed);
+  if (join->one) {
+    mcg_task *only = join->each[0].task;
     int n = lua_gettop(only->L);
     only->observed = true;
     copy_values(L, only, 1, n);
     return n;
   }
-  lua_createtable(L, count, 0);
-  for (int i = 1; i <= count; i++) {
-    lua_rawgeti(L, list, i);
-    mcg_task *task = task_at(L, -1);
-    lua_pop(L, 1);
+  lua_createtable(L, (int)join->count, 0);
+  int results = lua_gettop(L);
+  for (size_t i = 0; i < join->count; i++) {
+    mcg_task *task = join->each[i].task;
     task->observed = true;
     if (lua_gettop(task->L) == 0) continue;
     copy_values(L, task, 1, 1);
-    lua_rawseti(L, list + 1, i);
+    lua_rawseti(L, results, (int)i + 1);
   }
   return 1;
-}
-
-/* Cancels what still runs of a join. Runs protected: it reads the list. */
-static int cancel_rest(lua_State *L)
-{
-  mcg_task *joiner = lua_touserdata(L, 1);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, joiner->join_ref);
-  int count = (int)lua_objlen(L, 2);
-  for (int i = 1; i <= count; i++) {
-    lua_rawgeti(L, 2, i);
-    mcg_lua_task_cancel(task_at(L, -1));
-    lua_pop(L, 1);
-  }
-  return 0;
 }
 
 static void join_cancel(mcg_task *joiner, void *what)
 {
   (void)what;
-  if (lua_cpcall(joiner->host->L, cancel_rest, joiner) != 0) lua_pop(joiner->host->L, 1);
+  for (size_t i = 0; i < joiner->join->count; i++) mcg_lua_task_cancel(joiner->join->each[i].task);
 }
 
-/* The tasks of a join know who waits for them through their environment's "joiners" list, which
- * also anchors the joiner. `task` has ended: tell them. */
-static int tell_joiners(lua_State *L)
+/* `task` has ended: those that wait for it hear so. */
+static void tell_joiners(mcg_task *task)
 {
-  mcg_task *task = lua_touserdata(L, 1);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, task->host->live_ref);
-  lua_pushlightuserdata(L, task);
-  lua_rawget(L, -2);
-  lua_getfenv(L, -1);
-  lua_getfield(L, -1, "joiners");
-  if (!lua_istable(L, -1)) return 0;
-  int list = lua_gettop(L), count = (int)lua_objlen(L, list);
   bool failed = task_failed(task);
-  for (int i = 1; i <= count; i++) {
-    lua_rawgeti(L, list, i);
-    mcg_task *joiner = lua_touserdata(L, -1);
-    lua_pop(L, 1);
-    if (failed && !joiner->join_failed) {
-      joiner->join_failed = task;
+  struct mcg_joiner *at = task->joiners;
+  task->joiners = NULL;
+  while (at) {
+    mcg_task *joiner = at->task;
+    at = at->next;
+    if (failed && !joiner->join->failed) {
+      joiner->join->failed = task;
       join_cancel(joiner, NULL);
     }
-    if (--joiner->join_left == 0) mcg_lua_complete(joiner, push_joined, joiner);
+    if (--joiner->join->left > 0) continue;
+    mcg_lua_complete(joiner, push_joined, joiner);
+    join_free(joiner);
   }
-  lua_pushnil(L);
-  lua_setfield(L, list - 1, "joiners");
-  return 0;
 }
 
-static void add_joiner(lua_State *L, int task_index, mcg_task *joiner)
-{
-  lua_getfenv(L, task_index);
-  lua_getfield(L, -1, "joiners");
-  if (lua_isnil(L, -1)) {
-    lua_pop(L, 1);
-    lua_newtable(L);
-    lua_pushvalue(L, -1);
-    lua_setfield(L, -3, "joiners");
-  }
-  int list = lua_gettop(L);
-  /* The joiner itself is live, or the one outside: anchored either way. */
-  lua_pushlightuserdata(L, joiner);
-  lua_rawseti(L, list, (int)lua_objlen(L, list) + 1);
-  lua_pop(L, 2);
-}
-
-/* Waits for the tasks of the list at `list` (a table of this call's own). */
+/* Waits for the tasks of the list at `list` (a table of this call's own, its items checked). */
 static int join_list(lua_State *L, int list, bool one)
 {
   mcg_task *self = mcg_lua_enter(L);
-  int count = (int)lua_objlen(L, list);
-  self->join_left = 0;
-  self->join_failed = NULL;
-  self->join_one = one;
-  for (int i = 1; i <= count; i++) {
-    lua_rawgeti(L, list, i);
-    mcg_task *task = task_at(L, -1);
-    if (task_over(task)) {
-      if (!self->join_failed && task_failed(task)) self->join_failed = task;
-    } else {
-      add_joiner(L, lua_gettop(L), self);
-      self->join_left++;
-    }
-    lua_pop(L, 1);
-  }
+  size_t count = lua_objlen(L, list);
+  join_free(self); /* of one that ended by an error */
   lua_pushvalue(L, list);
-  self->join_ref = luaL_ref(L, LUA_REGISTRYINDEX);
-  if (self->join_left == 0) {
+  int ref = luaL_ref(L, LUA_REGISTRYINDEX);
+  struct mcg_join *join = calloc(1, sizeof *join + count * sizeof join->each[0]);
+  if (!join) {
+    luaL_unref(L, LUA_REGISTRYINDEX, ref);
+    return luaL_error(L, "mooncage: not enough memory");
+  }
+  self->join = join;
+  join->ref = ref;
+  join->one = one;
+  join->count = count;
+  for (size_t i = 0; i < count; i++) {
+    lua_rawgeti(L, list, (int)i + 1);
+    mcg_task *task = join->each[i].task = lua_touserdata(L, -1);
+    lua_pop(L, 1);
+    if (task_over(task)) {
+      if (!join->failed && task_failed(task)) join->failed = task;
+      continue;
+    }
+    join->each[i].joiner = (struct mcg_joiner){self, task->joiners};
+    task->joiners = &join->each[i].joiner;
+    join->left++;
+  }
+  if (join->left == 0) {
     lua_settop(L, 0);
-    return push_joined(L, self);
+    int n = push_joined(L, self);
+    join_free(self);
+    return n;
   }
   mcg_lua_cancelable(self, join_cancel, NULL);
-  if (self->join_failed || mcg_lua_is_canceled(self)) join_cancel(self, NULL);
+  if (join->failed || mcg_lua_is_canceled(self)) join_cancel(self, NULL);
   return mcg_lua_wait(L, self);
 }
 
@@ -352,16 +343,15 @@ static int fail_protected(lua_State *L)
   return 0;
 }
 
-static int finish_protected(lua_State *L)
+/* Lets go of what was live. The key is there: nothing is allocated, nothing throws. */
+static void forget(mcg_task *task)
 {
-  mcg_task *task = lua_touserdata(L, 1);
-  tell_joiners(L);
-  lua_settop(L, 1);
+  lua_State *L = task->host->L;
   lua_rawgeti(L, LUA_REGISTRYINDEX, task->host->live_ref);
   lua_pushlightuserdata(L, task);
   lua_pushnil(L);
-  lua_rawset(L, 2);
-  return 0;
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
 }
 
 static void task_finish(mcg_task *task, bool threw)
@@ -373,7 +363,8 @@ static void task_finish(mcg_task *task, bool threw)
   }
   task->state = threw ? MCG_TASK_FAILED : MCG_TASK_DONE;
   live_remove(task);
-  if (lua_cpcall(L, finish_protected, task) != 0) lua_pop(L, 1);
+  tell_joiners(task);
+  forget(task);
 }
 
 /* Puts nil and `canceled` on a task's stack: what its wait gives, or, when it was canceled before it
@@ -436,7 +427,6 @@ int mcg_lua_task_spawn(lua_State *L)
   mcg_task *task = lua_newuserdata(L, sizeof *task);
   memset(task, 0, sizeof *task);
   task->host = host;
-  task->join_ref = LUA_NOREF;
   luaL_setmetatable(L, MCG_LUA_TASK);
   lua_insert(L, 1);
   lua_newtable(L); /* its environment anchors the coroutine */
@@ -555,6 +545,7 @@ int mcg_lua_task_sleep(lua_State *L)
 static int task_gc(lua_State *L)
 {
   mcg_task *task = lua_touserdata(L, 1);
+  join_free(task);
   if (task->state != MCG_TASK_FAILED || task->observed || task->host->closing) return 0;
   task->host->lost++;
   copy_values(L, task, 1, 1);
@@ -587,7 +578,6 @@ void mcg_lua_task_setup(lua_State *L)
   memset(outside, 0, sizeof *outside);
   outside->host = host;
   outside->outside = true;
-  outside->join_ref = LUA_NOREF;
   lua_newtable(L);
   outside->L = lua_newthread(L);
   lua_setfield(L, -2, "thread");
