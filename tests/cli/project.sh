@@ -37,3 +37,14 @@ check "people are told how much" gives 0 '' \
 check "a name takes one line of the list" gives 0 'A a\nM README.md' \
   "mooncage run --project project --diff -- sh -c ': > \"\$(printf \"a\\nM README.md\")\"'"
 check "a directory that is missing" gives 125 '' 'mooncage run --project no/such -- true' 'no/such'
+kept_view() {
+  local id code
+  fresh
+  id=$(mooncage create --project project) || return 1
+  gives 0 $'first\nx' "mooncage exec $id -- sh -c 'echo x >> README.md; cat README.md'" &&
+    gives 0 first 'cat project/README.md'
+  code=$?
+  mooncage stop "$id" >/dev/null
+  return $code
+}
+check "a session that stays can have a view, too" kept_view

@@ -61,6 +61,8 @@ check "--ttl ends it" gives 0 '' \
 check "create that is refused" gives 125 '' 'mooncage create --network open' 'fix:'
 check "create --json" json_is 0 'd["session"]["id"] and d["session"]["backend"] == "jail"' \
   'mooncage --json create --ttl 60s'
+check "--backend subprocess can stay, too" gives 0 hi \
+  'id=$(mooncage -q create --backend subprocess) && mooncage exec $id -- echo hi; mooncage stop $id >/dev/null'
 check "stop --all" gives 0 '' 'mooncage stop --all >/dev/null; mooncage ps -q'
 keeper_killed() {
   local id keeper

@@ -3,6 +3,6 @@
 
 check "shell needs a terminal" gives 2 '' 'mooncage shell </dev/null' terminal
 terminal() { timeout 90 python3 "$root/tests/cli/terminal.py" "$@"; }
-for what in hello size resize interrupt uncaught status restored killed; do
+for what in hello size resize interrupt uncaught status joined restored killed; do
   check "shell: $what" terminal "$what"
 done

@@ -5,6 +5,7 @@ import pty
 import select
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -114,6 +115,18 @@ def uncaught():
 def status():
     t = Terminal("mooncage", "shell", "--", "sh", "-c", "exit 42")
     wanted("status", t.status(), 42)
+
+
+def joined():
+    made = subprocess.run(["mooncage", "create"], stdout=subprocess.PIPE, check=True)
+    session = made.stdout.decode().strip()
+    t = Terminal("mooncage", "shell", session, "--", "sh", "-c", "stty size; echo l''eft > file; exit 4")
+    t.expect("33 101")
+    got = t.status()
+    kept = subprocess.run(["mooncage", "exec", session, "--", "cat", "file"], stdout=subprocess.PIPE)
+    subprocess.run(["mooncage", "stop", session], stdout=subprocess.DEVNULL)
+    wanted("status", got, 4)
+    wanted("what it left", kept.stdout, b"left\n")
 
 
 def restored():

@@ -71,6 +71,8 @@ flags.project = {
   { name = "apply-git", help = "Let --apply write under .git, too." },
 }
 
+flags.view = { flags.project[1] }
+
 flags.run = {
   { name = "eval", short = "e", value = "CODE", type = "string",
     help = "Run CODE as the script." },
@@ -150,7 +152,7 @@ local commands = {
       "Opens a sandbox, held by a small keeper process in the background, for exec, shell, cp and "
         .. "stop. It ends with mooncage stop, or after --ttl.",
     },
-    flags = { flags.create, flags.sandbox, flags.copy_in },
+    flags = { flags.create, flags.sandbox, flags.copy_in, flags.view },
     takes = "nothing",
     examples = { { 'id=$(mooncage create --ttl 10m); mooncage exec "$id" -- uname -a', "" } },
   },
