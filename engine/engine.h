@@ -29,6 +29,7 @@ struct mcg_engine {
   struct mcg_fibers *fibers;
   struct mcg_spawner *spawner;
   struct mcg_streams *streams; /* made on first use, NULL before */
+  struct mcg_pool *pools;      /* pool.c */
   mcg_backends backends;
   mcg_session *sessions; /* doubly linked through the sessions */
   unsigned session_count;

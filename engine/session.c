@@ -3,6 +3,7 @@
  * A session is in the engine's list from open until it is closed, and holds itself alive there. */
 #include "session.h"
 #include "keeper.h"
+#include "pool.h"
 #include <string.h>
 
 struct mcg_deadline { /* outlives its session's interest by one turn of the loop */
@@ -130,7 +131,7 @@ static void deadline_closed(uv_handle_t *handle)
   free(handle->data);
 }
 
-static void deadline_stop(mcg_session *session)
+void mcg_session_no_deadline(mcg_session *session)
 {
   if (session->deadline) uv_close((uv_handle_t *)&session->deadline->timer, deadline_closed);
   session->deadline = NULL;
@@ -207,6 +208,7 @@ void mcg_session_stream_lost(void *data, const mcg_error *error)
 
 typedef struct opening {
   mcg_session *session;
+  bool pooled; /* a parked sandbox will do */
   mcg_session_done done;
   void *data;
 } opening;
@@ -231,17 +233,33 @@ static int place_destroy(mcg_session *session, mcg_error **err)
   return backend->destroy ? backend->destroy(session, &session->place, err) : 0;
 }
 
+/* A parked session takes the place of the one that was to be made, and its configuration. */
+static void take_parked(opening *self)
+{
+  mcg_session *session = self->session, *parked = mcg_pool_take(session->engine, session->config);
+  if (!parked) return;
+  parked->created_at = session->created_at;
+  parked->since = session->since;
+  session->config = NULL;
+  mcg_session_discard(session);
+  self->session = parked;
+}
+
 static int open_run(void *arg, mcg_error **err)
 {
   opening *self = arg;
+  if (self->pooled) take_parked(self);
   mcg_session *session = self->session;
   const mcg_backend *backend = session->config->backend;
-  session->place = (mcg_place){.stream_fd = -1};
-  if (backend->create(session, &session->config->plan, &session->place, err) < 0) return -1;
-  session->placed = true;
-  if (mcg_stream_open(session->engine, mcg_steal_fd(&session->place.stream_fd),
-                      session->place.carrier, mcg_session_mechanism, mcg_session_stream_lost,
-                      session, &session->stream, err) < 0 ||
+  if (!session->placed) { /* else it was taken from a pool */
+    session->place = (mcg_place){.stream_fd = -1};
+    if (backend->create(session, &session->config->plan, &session->place, err) < 0) return -1;
+    session->placed = true;
+  }
+  if ((!session->stream &&
+       mcg_stream_open(session->engine, mcg_steal_fd(&session->place.stream_fd),
+                       session->place.carrier, mcg_session_mechanism, mcg_session_stream_lost,
+                       session, &session->stream, err) < 0) ||
       mcg_session_furnish(session, err) < 0 || deadline_start(session, err) < 0) {
     auto_error mcg_error *second = NULL;
     mcg_fiber_shield(session->engine, true);
@@ -275,7 +293,9 @@ static int refuse_crowd(const mcg_engine *engine, const mcg_config *config, mcg_
   unsigned live = 0;
   if (!config->max_sessions) return 0;
   for (const mcg_session *s = engine->sessions; s; s = s->after)
-    if (s->config->backend == config->backend && strcmp(s->config->name, config->name) == 0) live++;
+    if (!s->pool && s->config->backend == config->backend &&
+        strcmp(s->config->name, config->name) == 0)
+      live++;
   if (live < config->max_sessions) return 0;
   return mcg_fail(err, MCG_QUOTA, "close one of them, or raise max_sessions",
                   "%s has its %u sessions already", config->name, config->max_sessions);
@@ -330,7 +350,7 @@ int mcg_session_open(mcg_engine *engine, const char *text, size_t len, mcg_sessi
   mcg_session *session = session_plan(engine, text, len, err);
   if (!session) return -1;
   opening *self = malloc(sizeof *self);
-  if (self) *self = (opening){.session = session, .done = done, .data = data};
+  if (self) *self = (opening){.session = session, .pooled = true, .done = done, .data = data};
   if (!self || mcg_op_start(engine, open_run, open_complete, self, op, err) < 0) {
     if (!self) mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session");
     free(self);
@@ -368,7 +388,7 @@ static int close_run(void *arg, mcg_error **err)
   mcg_execs_abort(session, why);
   mcg_error_free(why);
   mcg_keeper_deaf(session);
-  deadline_stop(session);
+  mcg_session_no_deadline(session);
   mcg_stream_close(session->stream);
   session->stream = NULL;
   int rc = place_destroy(session, err);
@@ -394,6 +414,8 @@ static void close_complete(void *arg, mcg_error *error)
     free(waiter);
     waiter = next;
   }
+  if (session->pool) drop(session); /* its one reference was the pool's */
+  session->pool = NULL;
   mcg_keeper_end(session);
   session_unlink(session);
 }
@@ -543,6 +565,7 @@ int mcg_sessions_close(mcg_engine *engine, mcg_error **err)
     auto_error mcg_error *ignored = NULL;
     if (mcg_wait_park(engine, &all.wait, -1, &ignored) < 0) continue;
   }
+  mcg_pools_end(engine);
   if (!all.error) return 0;
   *err = all.error;
   return -1;

@@ -43,13 +43,15 @@ struct mcg_session {
   /* usage */
   uint64_t exec_count, exec_ns, cpu_us, place_cpu_us, maxrss_kb, place_peak;
   uint64_t oom_kills;        /* seen so far */
+  struct mcg_pool *pool;     /* pool.c: it is parked there; or NULL */
   struct mcg_keeper *keeper; /* keeper.c: it is served to others; or NULL */
   struct mcg_remote *remote; /* resume.c: another engine's; or NULL */
 };
 
 /* session.c, for resume.c too. The config is the session's, also on failure. */
 mcg_session *mcg_session_make(mcg_engine *engine, mcg_config *take_config, mcg_error **err);
-void mcg_session_enlist(mcg_session *session);  /* it is live: the engine closes it */
+void mcg_session_enlist(mcg_session *session); /* it is live: the engine closes it */
+void mcg_session_no_deadline(mcg_session *session);
 void mcg_session_discard(mcg_session *session); /* it never stood */
 void mcg_session_mechanism(void *session, const char *name, const char *value);
 void mcg_session_stream_lost(void *session, const mcg_error *error);
