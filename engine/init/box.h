@@ -8,6 +8,7 @@
 
 #include "cgroup.h"
 #include "spawn.h"
+#include "template.h"
 
 typedef struct mcg_box {
   struct mcg_box *next;
@@ -43,6 +44,7 @@ typedef struct mcg_spawner_state {
   unsigned next_slot;
   uint64_t serial;  /* of names */
   mcg_cgroups cgroups;
+  mcg_template template; /* as root only */
   mcg_box *boxes;
   unsigned leftovers; /* boxes that are gone but not removed */
   unsigned ending;    /* plain boxes that were asked to end */

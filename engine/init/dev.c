@@ -67,9 +67,14 @@ static int node(mcg_jail *jail, const struct node *wanted)
 
 int mcg_jail_dev(mcg_jail *jail)
 {
-  char path[64];
   for (size_t i = 0; i < NODE_COUNT; i++)
     if (node(jail, &NODES[i]) < 0) return -1;
+  return 0;
+}
+
+int mcg_jail_pts(mcg_jail *jail)
+{
+  char path[64];
   name_in_dev(jail, "pts", path);
   if (mount("devpts", path, "devpts", MS_NOSUID | MS_NOEXEC, PTS_OPTIONS) < 0)
     return mcg_jail_fail(jail, "mounts", errno, "mount devpts");

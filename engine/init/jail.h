@@ -25,6 +25,7 @@ typedef struct mcg_jail_order {
   int doors[MCG_CONTROLLERS]; /* v1: the files to enter by */
   bool take_uid;     /* the caller is root and gives the sandbox host_uid and host_gid */
   uint32_t host_uid, host_gid; /* who the sandbox is on the host */
+  const char *template; /* where the root is mounted already, or NULL */
   uint32_t range;    /* length of the id map; 1 but for profile packages */
   int rootfs;        /* detached mounts made by a privileged spawner */
   int project;       /* the copy-on-write view */
@@ -78,7 +79,9 @@ int mcg_jail_mounts(mcg_jail *jail);  /* the whole file system, pivot_root inclu
 int mcg_jail_rootfs(mcg_jail *jail);  /* r from spec.rootfs */
 int mcg_jail_rootfs_cover(mcg_jail *jail);
 int mcg_jail_dev_places(mcg_jail *jail); /* fresh/dev: what is mounted on, while it can be made */
-int mcg_jail_dev(mcg_jail *jail);     /* fresh/dev: the nodes, a devpts */
+int mcg_jail_dev(mcg_jail *jail);     /* fresh/dev: the nodes */
+int mcg_jail_pts(mcg_jail *jail);     /* fresh/dev/pts: terminals of its own */
+int mcg_jail_host_root(mcg_jail *jail); /* r from the host's /usr: all that is read-only, and devices */
 int mcg_jail_etc(mcg_jail *jail);     /* fresh/etc */
 int mcg_jail_proc(mcg_jail *jail);    /* fresh/proc */
 /* /mooncage/a: the project as it was; /mooncage/b: a link to the view of it that is the workdir. */

@@ -342,19 +342,34 @@ static int workdir_place(mcg_jail *jail)
   return fd < 0 ? -1 : 0;
 }
 
-/* The host's /usr: everything that is read-only is mounted, then made so in one call, then the rest. */
-static int from_host(mcg_jail *jail)
+/* The host's /usr: everything that is read-only is mounted, then made so in one call, then the devices. */
+int mcg_jail_host_root(mcg_jail *jail)
 {
   if (host_root(jail) < 0 || mcg_jail_etc(jail) < 0 || workdir_place(jail) < 0) return -1;
   if (jail->spec->project && mcg_jail_project_places(jail, "r") < 0) return -1;
-  if (bind_places(jail) < 0) return -1;
-  if (mcg_jail_dev_places(jail) < 0 || read_only(jail) < 0) return -1;
-  return mcg_jail_dev(jail) < 0 ? -1 : mcg_jail_proc(jail);
+  if (bind_places(jail) < 0 || mcg_jail_dev_places(jail) < 0 || read_only(jail) < 0) return -1;
+  return mcg_jail_dev(jail);
+}
+
+static int from_template(mcg_jail *jail)
+{
+  if (mount(jail->order->template, "r", NULL, MS_BIND | MS_REC, NULL) < 0)
+    return mcg_jail_fail(jail, "mounts", errno, "bind the template of the root");
+  jail->root = openat(AT_FDCWD, "r", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (jail->root < 0) return mcg_jail_fail(jail, "mounts", errno, "open the new root");
+  return 0;
+}
+
+static int from_host(mcg_jail *jail)
+{
+  if ((jail->order->template ? from_template(jail) : mcg_jail_host_root(jail)) < 0) return -1;
+  return mcg_jail_pts(jail) < 0 ? -1 : mcg_jail_proc(jail);
 }
 
 static int from_rootfs(mcg_jail *jail)
 {
   if (mcg_jail_rootfs(jail) < 0 || mcg_jail_dev_places(jail) < 0 || mcg_jail_dev(jail) < 0) return -1;
+  if (mcg_jail_pts(jail) < 0) return -1;
   return mcg_jail_proc(jail) < 0 ? -1 : mcg_jail_rootfs_cover(jail);
 }
 

@@ -307,6 +307,7 @@ static int jail_start(mcg_spawner_state *state, mcg_box *box, request *r)
   if (r->order.spec.mount_count > MCG_JAIL_MOUNTS_MAX)
     return mcg_failure_set(&r->failure, "bind", E2BIG, "more than %d binds", MCG_JAIL_MOUNTS_MAX);
   r->order.spawner_pidfd = state->self_pidfd;
+  if (state->root) r->order.template = mcg_template_for(&state->template, &r->order.spec);
   if (choose_ids(state, box, r) < 0 || mcg_place_prepare(state, &r->order, &r->failure) < 0) return -1;
   return clone_limited(state, box, r);
 }

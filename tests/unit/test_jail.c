@@ -277,6 +277,31 @@ static void writes_only_where_it_may(void **state)
   spawner_stop(&s);
 }
 
+/* From the second sandbox of an engine on, root's are made from a template: it must show the same. */
+static void the_second_is_like_the_first(void **state)
+{
+  (void)state;
+  static const char script[] =
+      "for d in / /dev /etc /var /home /run /tmp; do ls $d; done; awk '{print $2, $3, substr($4, 1, 2)}' "
+      "/proc/mounts; cat /etc/passwd /etc/hosts /etc/resolv.conf; echo x > /etc/x; echo x > /dev/null; "
+      "echo x > /workspace/x && cat /workspace/x; echo end";
+  spawner s = spawner_start(as_uid);
+  mcg_spawn_spec spec = plain_spec();
+  char *seen[3];
+  for (int i = 0; i < 3; i++) {
+    box b;
+    make(&s, &spec, &b);
+    const job *j = run(&b, script);
+    assert_non_null(strstr(j->data[1], "x\nend\n"));
+    seen[i] = strdup(j->data[1]);
+    assert_true(box_destroy(&b));
+  }
+  assert_string_equal(seen[0], seen[1]);
+  assert_string_equal(seen[0], seen[2]);
+  for (int i = 0; i < 3; i++) free(seen[i]);
+  spawner_stop(&s);
+}
+
 static void fills_its_disk_and_no_more(void **state)
 {
   (void)state;
@@ -636,6 +661,7 @@ static int all(const char *title)
       CASE(says_what_is_in_force),
       CASE(inherits_no_environment_and_no_descriptor),
       CASE(writes_only_where_it_may),
+      CASE(the_second_is_like_the_first),
       CASE(fills_its_disk_and_no_more),
       CASE(strict_shows_pids_only),
       CASE(limits_hold),
