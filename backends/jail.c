@@ -46,9 +46,12 @@ static int pick(const mcg_plan *plan, const char *option, const char *const *wor
   return mcg_fail(err, MCG_INVALID, fix, "jail: there is no %s \"%s\"", option, word);
 }
 
-static char *keep(const char *text)
+/* A copy; nothing stays nothing. A text that could not be copied must not be taken for none. */
+static int keep(char **out, const char *text, mcg_error **err)
 {
-  return text ? strdup(text) : NULL;
+  if (!text) return 0;
+  *out = strdup(text);
+  return *out ? 0 : mcg_fail(err, MCG_NOMEM, NULL, "no memory for a sandbox");
 }
 
 static int add_mount(mcg_spawn_spec *spec, const char *source, const char *target, bool writable,
@@ -57,9 +60,10 @@ static int add_mount(mcg_spawn_spec *spec, const char *source, const char *targe
   mcg_spawn_mount *longer = realloc(spec->mounts, (spec->mount_count + 1) * sizeof *longer);
   if (!longer) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a sandbox");
   spec->mounts = longer;
-  longer[spec->mount_count++] =
-      (mcg_spawn_mount){.source = strdup(source), .target = strdup(target), .writable = writable};
-  return 0;
+  mcg_spawn_mount *mount = &longer[spec->mount_count++];
+  *mount = (mcg_spawn_mount){.writable = writable};
+  if (keep(&mount->source, source, err) < 0) return -1;
+  return keep(&mount->target, target, err);
 }
 
 static int add_mounts(const mcg_plan *plan, mcg_spawn_spec *spec, mcg_error **err)
@@ -165,11 +169,11 @@ static int describe(mcg_session *session, const mcg_plan *plan, mcg_spawn_spec *
   spec->kind = MCG_KIND_JAIL;
   spec->network = plan->network == MCG_NETWORK_HOST;
   spec->uid = spec->gid = 1000;
-  spec->id = keep(plan->session_id);
-  spec->rootfs = keep(mcg_option_string(plan, "rootfs"));
+  if (keep(&spec->id, plan->session_id, err) < 0 ||
+      keep(&spec->rootfs, mcg_option_string(plan, "rootfs"), err) < 0 ||
+      keep(&spec->workdir, workdir, err) < 0 || keep(&spec->project, plan->project, err) < 0)
+    return -1;
   spec->rootfs_rw = spec->rootfs != NULL;
-  spec->workdir = strdup(workdir);
-  spec->project = keep(plan->project);
   return 0;
 }
 

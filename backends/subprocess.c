@@ -43,7 +43,10 @@ static int subprocess_create(mcg_session *session, const mcg_plan *plan, mcg_pla
   if (check(plan, err) < 0) return -1;
   subprocess *self = calloc(1, sizeof *self);
   if (!self) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session");
-  if (plan->working_directory) self->directory = strdup(plan->working_directory);
+  if (plan->working_directory && !(self->directory = strdup(plan->working_directory))) {
+    free(self); /* without a name it would be a temporary directory */
+    return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session");
+  }
   mcg_spawn_spec spec = {.kind = MCG_KIND_PLAIN,
                          .carrier = framed,
                          .id = (char *)plan->session_id,

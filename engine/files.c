@@ -82,7 +82,9 @@ static file_call *call_new(mcg_session *session, const char *name, const char *p
   call->words[0] = strdup(name);
   call->words[1] = strdup(path);
   call->builtin.max_output = 4096;
-  return call;
+  if (call->words[0] && call->words[1]) return call;
+  call_free(call);
+  return mcg_fail(err, MCG_NOMEM, NULL, "no memory for an operation"), NULL;
 }
 
 /* Takes the call, also on failure. */
@@ -274,16 +276,18 @@ int mcg_file_stat(mcg_session *session, const char *path, mcg_files_done done, v
 
 /* ---- the others --------------------------------------------------------------------------- */
 
-static int simple_start(mcg_session *session, const char *name, const char *path, char *take_word,
+/* `word` may be NULL. */
+static int simple_start(mcg_session *session, const char *name, const char *path, const char *word,
                         mcg_done done, void *data, mcg_error **err)
 {
   file_call *call = call_new(session, name, path, data, err);
-  if (!call) {
-    free(take_word);
-    return -1;
-  }
+  if (!call) return -1;
   call->done = done;
-  call->words[2] = take_word;
+  if (word) call->words[2] = strdup(word);
+  if (word && !call->words[2]) {
+    call_free(call);
+    return mcg_fail(err, MCG_NOMEM, NULL, "no memory for an operation");
+  }
   return call_start(call, simple_complete, err);
 }
 
@@ -292,8 +296,9 @@ int mcg_file_mkdir(mcg_session *session, const char *path, uint32_t mode, mcg_do
 {
   if (mode > 0777)
     return mcg_fail(err, MCG_INVALID, "give permission bits, at most 0777", "mode 0%o", mode);
-  return simple_start(session, "mkdir", path, mcg_format("%o", mode ? mode : 0755), done, data,
-                      err);
+  char octal[8];
+  snprintf(octal, sizeof octal, "%o", mode ? mode : 0755);
+  return simple_start(session, "mkdir", path, octal, done, data, err);
 }
 
 int mcg_file_remove(mcg_session *session, const char *path, mcg_done done, void *data,
@@ -306,5 +311,5 @@ int mcg_file_move(mcg_session *session, const char *from, const char *to, mcg_do
                   mcg_error **err)
 {
   if (mcg_file_path_check(to, err) < 0) return -1;
-  return simple_start(session, "move", from, strdup(to), done, data, err);
+  return simple_start(session, "move", from, to, done, data, err);
 }

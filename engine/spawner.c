@@ -489,8 +489,13 @@ static int create(mcg_spawner *spawner, mcg_session *session, const mcg_spawn_sp
   mcg_wire body;
   mcg_wire_init(&body);
   mcg_spawn_spec_encode(spec, &body);
-  int rc = body.failed ? mcg_fail(err, MCG_INVALID, NULL, "the sandbox's description is too long")
-                       : ask(spawner, &r, MCG_S_CREATE, id, MCG_S_CREATED, &body, CREATE_MS, err);
+  int rc;
+  if (body.too_long)
+    rc = mcg_fail(err, MCG_INVALID, "bind fewer paths", "the sandbox's description is too long");
+  else if (body.failed)
+    rc = mcg_fail(err, MCG_NOMEM, NULL, "no memory for a sandbox's description");
+  else
+    rc = ask(spawner, &r, MCG_S_CREATE, id, MCG_S_CREATED, &body, CREATE_MS, err);
   mcg_wire_fini(&body);
   if (rc < 0) {
     if (!spawner->dead) destroy_shielded(spawner, id);

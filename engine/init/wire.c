@@ -29,7 +29,9 @@ static uint64_t get_le(const uint8_t *in, size_t bytes)
 
 static bool wire_room(mcg_wire *wire, size_t more)
 {
-  if (wire->failed || more > MCG_WIRE_MAX - wire->len) return false;
+  if (wire->failed) return false;
+  wire->too_long = more > MCG_WIRE_MAX - wire->len;
+  if (wire->too_long) return false;
   size_t need = wire->len + more;
   if (need <= wire->cap) return true;
   size_t cap = wire->cap ? wire->cap : 256;
@@ -43,7 +45,7 @@ static bool wire_room(mcg_wire *wire, size_t more)
 
 void mcg_wire_put(mcg_wire *wire, uint16_t tag, const void *bytes, size_t len)
 {
-  if (len > MCG_WIRE_MAX || !wire_room(wire, FIELD_HEADER + len)) {
+  if (!wire_room(wire, len > MCG_WIRE_MAX ? len : FIELD_HEADER + len)) {
     wire->failed = true;
     return;
   }

@@ -15,7 +15,8 @@
 typedef struct mcg_wire {
   uint8_t *data;
   size_t len, cap;
-  bool failed; /* out of memory or past MCG_WIRE_MAX: checked once, at the end */
+  bool failed;   /* out of memory or past MCG_WIRE_MAX: checked once, at the end */
+  bool too_long; /* failed for the latter */
 } mcg_wire;
 
 void mcg_wire_init(mcg_wire *wire);

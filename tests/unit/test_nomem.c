@@ -223,6 +223,135 @@ static void an_error(void **state)
   assert_true(n > 5);
 }
 
+/* ---- a whole session ------------------------------------------------------------------------- */
+
+typedef struct visit {
+  mcg_engine *engine;
+  mcg_session *session;
+  int opened, executed, written, closed;
+  mcg_code worst; /* of what failed */
+  bool failed, done;
+} visit;
+
+static void note_failure(visit *self, mcg_error *error)
+{
+  if (!error) return;
+  if (error->code == MCG_INTERNAL || error->code == MCG_PROTOCOL || error->code == MCG_INVALID)
+    fail_msg("%s (%s)", error->message, mcg_code_name(error->code));
+  self->failed = true;
+  self->worst = error->code;
+  mcg_error_free(error);
+}
+
+static void visit_closed(void *data, mcg_error *error)
+{
+  visit *self = data;
+  note_failure(self, error);
+  self->closed++;
+  self->done = true;
+}
+
+static void visit_end(visit *self)
+{
+  mcg_error *err = NULL;
+  if (mcg_session_close(self->session, visit_closed, self, &err) == 0) return;
+  note_failure(self, err);
+  self->done = true; /* the engine's own end closes it */
+}
+
+static void visit_written(void *data, mcg_error *error)
+{
+  visit *self = data;
+  note_failure(self, error);
+  self->written++;
+  visit_end(self);
+}
+
+static void visit_executed(void *data, const mcg_result *result, mcg_error *error)
+{
+  visit *self = data;
+  assert_true((result != NULL) == (error == NULL));
+  if (result) {
+    assert_int_equal(result->exit_code, 7);
+    assert_int_equal(result->stdout_bytes, 6);
+    assert_memory_equal(result->stdout_data, "abcdef", 6);
+  }
+  note_failure(self, error);
+  self->executed++;
+  mcg_error *err = NULL;
+  if (mcg_file_write(self->session, "a", "text", 4, 0644, visit_written, self, &err) == 0) return;
+  note_failure(self, err);
+  visit_end(self);
+}
+
+static void visit_opened(void *data, mcg_session *session, mcg_error *error)
+{
+  visit *self = data;
+  note_failure(self, error);
+  self->opened++;
+  self->session = session;
+  if (!session) {
+    self->done = true;
+    return;
+  }
+  const char *const env[] = {"X=def", NULL};
+  const mcg_exec_spec spec = {.size = sizeof spec,
+                              .shell = "cat; printf %s $X; exit 7",
+                              .env = env,
+                              .stdin_mode = MCG_STDIN_DATA,
+                              .stdin_data = "abc",
+                              .stdin_len = 3};
+  const mcg_exec_events events = {.on_done = visit_executed};
+  mcg_error *err = NULL;
+  if (mcg_exec_start(session, &spec, &events, self, NULL, &err) == 0) return;
+  note_failure(self, err);
+  visit_end(self);
+}
+
+static void visits(const char *config)
+{
+  long n = 0, refusals = 0;
+  for (bool reached = true; reached; n++) {
+    visit it = {.engine = engine_with(NULL)};
+    mcg_error *err = NULL;
+    arm(n);
+    if (mcg_session_open(it.engine, config, strlen(config), visit_opened, &it, NULL, &err) < 0) {
+      note_failure(&it, err);
+      it.done = true;
+    }
+    turn_until(it.engine, &it.done);
+    reached = disarm();
+    if (it.session) mcg_session_unref(it.session);
+    engine_end(it.engine);
+    assert_true(it.opened <= 1 && it.executed <= 1 && it.written <= 1 && it.closed <= 1);
+    if (!reached) {
+      if (it.failed && (it.worst == MCG_UNAUTHORIZED || it.worst == MCG_UNENFORCEABLE)) {
+        print_message("skipped: this sandbox cannot be made here (%s)\n", mcg_code_name(it.worst));
+        skip();
+      }
+      assert_false(it.failed);
+      assert_int_equal(it.closed, 1);
+    }
+    refusals += it.failed;
+  }
+  print_message("%ld requests, %ld of them refused the host something\n", n - 1, refusals);
+  assert_true(n > 30);
+}
+
+static void a_subprocess_session(void **state)
+{
+  (void)state;
+  visits("{\"backend\":{\"id\":\"subprocess\"},\"environment\":{\"Y\":\"1\"}}");
+}
+
+static void a_jail_session(void **state)
+{
+  (void)state;
+  visits("{\"backend\":{\"id\":\"jail\",\"options\":{\"binds\":[{\"source\":\"/tmp\",\"target\":\"/"
+         "mnt/t\"}]}},"
+         "\"limits\":{\"pid_limit\":20},\"enforcement\":\"best_effort\"}");
+}
+
 static void *json_malloc(size_t size)
 {
   return refuse() ? NULL : __real_malloc(size);
@@ -247,15 +376,17 @@ static void foreign_text(void **state)
     mcg_error_free(err);
   }
   assert_true(n > 5);
-  json_set_alloc_funcs(malloc, free);
+  json_set_alloc_funcs(__real_malloc, free);
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_new_engine), cmocka_unit_test(an_operation), cmocka_unit_test(a_cancel),
-      cmocka_unit_test(a_close),      cmocka_unit_test(a_log_line),   cmocka_unit_test(an_error),
-      cmocka_unit_test(foreign_text),
+      cmocka_unit_test(a_new_engine),   cmocka_unit_test(an_operation),
+      cmocka_unit_test(a_cancel),       cmocka_unit_test(a_close),
+      cmocka_unit_test(a_log_line),     cmocka_unit_test(an_error),
+      cmocka_unit_test(foreign_text),   cmocka_unit_test(a_subprocess_session),
+      cmocka_unit_test(a_jail_session),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
