@@ -99,7 +99,7 @@ const char *mcg_nearest(const char *word, const char *const *names)
     size_t name_len = strlen(*names);
     if (name_len > WORD_MAX) continue;
     size_t far = distance(word, len, *names, name_len);
-    if (far < best && far < least(len, name_len)) { /* a word changed throughout is another word */
+    if (far < best && 2 * far <= least(len, name_len)) { /* more than half changed: another word */
       best = far;
       nearest = *names;
     }

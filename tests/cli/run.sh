@@ -33,7 +33,7 @@ check "and does not live on" no_process "sleep ${nap}01"
 check "a time-out" gives 124 '' "mooncage run --timeout 1s -- sh -c '(setsid sleep ${nap}02 &) ; sleep ${nap}02'" \
   'time limit'
 check "leaves nothing" no_process "sleep ${nap}02"
-check "--wall ends the sandbox" gives '*' '' "! mooncage run --wall 1s -- sleep ${nap}03"
+check "--wall ends the sandbox" gives 124 '' "mooncage run --wall 1s -- sleep ${nap}03" 'wall'
 check "and leaves nothing" no_process "sleep ${nap}03"
 
 check "--env" gives 0 'v w=x' \

@@ -14,6 +14,7 @@ check "unknown command, with the nearest" gives 2 '' 'mooncage rnu' 'did you mea
 check "a command of later" gives 2 '' 'mooncage snapshot' 'unknown command snapshot'
 check "unknown flag, with the nearest" gives 2 '' 'mooncage run --memroy 1M -- true' \
   'did you mean --memory?'
+check "an unknown flag that is like none" gives 2 '' 'mooncage run --user x -- true' 'run --help'
 check "a size without sense" gives 2 '' 'mooncage run --memory lots -- true' 'is no size'
 check "a duration without unit" gives 2 '' 'mooncage run --timeout 5 -- true' 'is no duration'
 check "a flag without its value" gives 2 '' 'mooncage run --memory' '--memory needs a value'

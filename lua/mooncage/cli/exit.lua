@@ -39,6 +39,7 @@ end
 ---@param err mooncage.Error
 function exit.of_error(err)
   if err.code == "invalid" then return exit.USAGE end
+  if err.code == "timeout" then return exit.TIMEOUT end
   if DENIED_CODES[err.code] then return exit.DENIED end
   return exit.FAILED
 end

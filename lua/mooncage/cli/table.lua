@@ -263,7 +263,7 @@ return {
     { "0-255", "the command's own exit status; 128+N when signal N ended it" },
     { "1", "a script threw an error" },
     { "2", "the command line or the configuration is wrong" },
-    { "124", "the command ran into --timeout" },
+    { "124", "the command ran into --timeout, or the sandbox into --wall" },
     { "125", "Mooncage could not do it; the message says why" },
     { "126", "the program is there and cannot be executed, or policy denies it" },
     { "127", "there is no such program" },
