@@ -76,8 +76,10 @@ static bool on_data(void *data, int stream, const void *bytes, size_t len)
   run *r = data;
   if (stream != 1 || r->full || r->stopped) return true;
   if (r->to) return pass(r, bytes, len);
-  if (r->builtin->sink) r->stopped = !r->builtin->sink(r->builtin->data, bytes, len);
-  else r->full = !collect(r, bytes, len);
+  if (r->builtin->sink)
+    r->stopped = !r->builtin->sink(r->builtin->data, bytes, len);
+  else
+    r->full = !collect(r, bytes, len);
   if (r->stopped || r->full) wake(r);
   return true;
 }
@@ -162,7 +164,8 @@ static int feed_source(run *r, mcg_error **err)
   if (!chunk) return mcg_fail(err, MCG_NOMEM, NULL, "no memory to feed %s", r->builtin->argv[0]);
   for (;;) {
     long n = r->builtin->source(r->builtin->data, chunk, CHUNK);
-    if (n < 0) return mcg_fail(err, MCG_CANCELED, NULL, "the source of %s stopped", r->builtin->argv[0]);
+    if (n < 0)
+      return mcg_fail(err, MCG_CANCELED, NULL, "the source of %s stopped", r->builtin->argv[0]);
     int taken = n == 0 ? 0 : feed_piece(r, chunk, (size_t)n, err);
     if (taken <= 0) return taken;
   }
@@ -239,7 +242,8 @@ static int verdict(run *r, mcg_error **err)
     return 0;
   }
   if (r->number || r->code != 0) {
-    const char *fix = code_of(r->number) == MCG_QUOTA ? "make room in the sandbox, or raise its limit" : NULL;
+    const char *fix =
+        code_of(r->number) == MCG_QUOTA ? "make room in the sandbox, or raise its limit" : NULL;
     if (r->code < 0)
       return mcg_fail(err, MCG_UNAVAILABLE, NULL, "%s was ended by signal %d", name, -r->code);
     return mcg_fail(err, code_of(r->number), fix, "%s: %s", name,

@@ -15,7 +15,8 @@ char *mcg_where_text(const mcg_where *where)
   return *up ? mcg_format("%s.%s", up, where->key) : strdup(where->key);
 }
 
-int mcg_check_fail(const mcg_where *where, mcg_error **err, const char *fix, const char *format, ...)
+int mcg_check_fail(const mcg_where *where, mcg_error **err, const char *fix, const char *format,
+                   ...)
 {
   char text[1024];
   va_list args;
@@ -64,7 +65,8 @@ int mcg_check_keys(const json_t *value, const char *const *known, const mcg_wher
   if (mcg_check_object(value, where, err) < 0) return -1;
   const char *key;
   json_t *ignored;
-  json_object_foreach((json_t *)value, key, ignored) {
+  json_object_foreach((json_t *)value, key, ignored)
+  {
     const char *const *name = known;
     while (*name && strcmp(*name, key) != 0) name++;
     if (*name) continue;
@@ -92,13 +94,14 @@ int mcg_check_bool(const json_t *value, const mcg_where *where, bool *out, mcg_e
   return 0;
 }
 
-int mcg_check_number(const json_t *value, const mcg_where *where, double low, double high, bool whole,
-                     double *out, mcg_error **err)
+int mcg_check_number(const json_t *value, const mcg_where *where, double low, double high,
+                     bool whole, double *out, mcg_error **err)
 {
   if (!json_is_number(value)) return wrong(value, "a number", where, err);
   *out = json_number_value(value);
   if (!isfinite(*out) || *out < low || *out > high)
-    return mcg_check_fail(where, err, NULL, "%.15g is not between %.15g and %.15g", *out, low, high);
+    return mcg_check_fail(where, err, NULL, "%.15g is not between %.15g and %.15g", *out, low,
+                          high);
   if (whole && *out != floor(*out))
     return mcg_check_fail(where, err, NULL, "%.15g is not a whole number", *out);
   return 0;
@@ -109,9 +112,9 @@ int mcg_check_bytes(const json_t *value, const mcg_where *where, char **out, siz
 {
   const json_t *coded = json_object_size(value) == 1 ? json_object_get(value, "base64") : NULL;
   if (coded) {
-    *out = json_is_string(coded) ? mcg_base64_decode(json_string_value(coded),
-                                                     json_string_length(coded), len)
-                                 : NULL;
+    *out = json_is_string(coded)
+               ? mcg_base64_decode(json_string_value(coded), json_string_length(coded), len)
+               : NULL;
     return *out ? 0 : mcg_check_fail(where, err, NULL, "it is not base64");
   }
   if (!json_is_string(value)) return wrong(value, "a string", where, err);

@@ -16,20 +16,22 @@ typedef struct mcg_where {
 
 char *mcg_where_text(const mcg_where *where); /* fresh; NULL when memory is out */
 /* Fails with "PATH: " before the text. */
-int mcg_check_fail(const mcg_where *where, mcg_error **err, const char *fix, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+int mcg_check_fail(const mcg_where *where, mcg_error **err, const char *fix, const char *format,
+                   ...) __attribute__((format(printf, 4, 5)));
 
 int mcg_check_object(const json_t *value, const mcg_where *where, mcg_error **err);
-int mcg_check_list(const json_t *value, const mcg_where *where, mcg_error **err); /* {} is empty too */
+int mcg_check_list(const json_t *value, const mcg_where *where,
+                   mcg_error **err); /* {} is empty too */
 /* An object whose keys are all among the NULL-terminated `known`. */
 int mcg_check_keys(const json_t *value, const char *const *known, const mcg_where *where,
                    mcg_error **err);
 /* Text without NUL; *out is borrowed from the value. */
-int mcg_check_string(const json_t *value, const mcg_where *where, const char **out, mcg_error **err);
+int mcg_check_string(const json_t *value, const mcg_where *where, const char **out,
+                     mcg_error **err);
 int mcg_check_bool(const json_t *value, const mcg_where *where, bool *out, mcg_error **err);
 /* A finite number within [low, high]; `whole`: no fraction. */
-int mcg_check_number(const json_t *value, const mcg_where *where, double low, double high, bool whole,
-                     double *out, mcg_error **err);
+int mcg_check_number(const json_t *value, const mcg_where *where, double low, double high,
+                     bool whole, double *out, mcg_error **err);
 /* A string, or {"base64":"..."}; *out is the caller's, a NUL follows it. */
 int mcg_check_bytes(const json_t *value, const mcg_where *where, char **out, size_t *len,
                     mcg_error **err);

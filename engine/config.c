@@ -12,7 +12,8 @@
 static const char *const keys[] = {"backend", "candidates",  "requirements", "limits",
                                    "network", "enforcement", "environment",  "working_directory",
                                    "user",    "labels",      "tenant",       "run_id",
-                                   "ttl_s",   "pool",        "project",      "manifest",    NULL};
+                                   "ttl_s",   "pool",        "project",      "manifest",
+                                   NULL};
 
 static const char *const isolation_names[] = {"none",   "namespace", "container",
                                               "gvisor", "vm",        NULL};
@@ -80,18 +81,13 @@ static int read_enforcement(mcg_config *config, mcg_error **err)
 static bool type_fits(const json_t *value, mcg_type type)
 {
   switch (type) {
-  case MCG_T_BOOL:
-    return json_is_boolean(value);
-  case MCG_T_INT:
-    return json_is_integer(value);
-  case MCG_T_NUMBER:
-    return json_is_number(value);
+  case MCG_T_BOOL: return json_is_boolean(value);
+  case MCG_T_INT: return json_is_integer(value);
+  case MCG_T_NUMBER: return json_is_number(value);
   case MCG_T_STRING:
     return json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value);
-  case MCG_T_LIST:
-    return json_is_array(value) || json_object_size(value) == 0;
-  case MCG_T_MAP:
-    return json_is_object(value) || (json_is_array(value) && !json_array_size(value));
+  case MCG_T_LIST: return json_is_array(value) || json_object_size(value) == 0;
+  case MCG_T_MAP: return json_is_object(value) || (json_is_array(value) && !json_array_size(value));
   }
   return false;
 }
@@ -435,8 +431,8 @@ static int read_all(mcg_engine *engine, mcg_config *config, mcg_error **err)
   if (mcg_check_keys(config->root, keys, NULL, err) < 0 ||
       read_pool(json_object_get(config->root, "pool"), NULL, &config->pool_size, err) < 0 ||
       read_candidates(engine, config, err) < 0 || read_manifest(config, err) < 0 ||
-      read_defaults(config, err) < 0 ||
-      read_enforcement(config, err) < 0 || read_labels(config, err) < 0 ||
+      read_defaults(config, err) < 0 || read_enforcement(config, err) < 0 ||
+      read_labels(config, err) < 0 ||
       mcg_limits_read(json_object_get(config->root, "limits"), &limits, &plan->limits, err) < 0 ||
       mcg_network_read(json_object_get(config->root, "network"), &network, &plan->network,
                        &network_written, err) < 0 ||

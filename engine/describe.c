@@ -6,8 +6,10 @@
 
 static const char *const families[] = {[MCG_LOCAL] = "local", [MCG_HOSTED] = "hosted"};
 static const char *const isolations[] = {
-    [MCG_ISOLATION_NONE] = "none",           [MCG_ISOLATION_NAMESPACE] = "namespace",
-    [MCG_ISOLATION_CONTAINER] = "container", [MCG_ISOLATION_GVISOR] = "gvisor",
+    [MCG_ISOLATION_NONE] = "none",
+    [MCG_ISOLATION_NAMESPACE] = "namespace",
+    [MCG_ISOLATION_CONTAINER] = "container",
+    [MCG_ISOLATION_GVISOR] = "gvisor",
     [MCG_ISOLATION_VM] = "vm",
 };
 static const char *const types[] = {
@@ -20,7 +22,8 @@ static json_t *describe_backend(const mcg_backend *backend)
   auto_json json_t *options = json_array();
   for (const mcg_option *o = backend->options; o && o->name; o++)
     if (json_array_append_new(options, json_pack("{s:s, s:s, s:s}", "name", o->name, "type",
-                                                 types[o->type], "help", o->help ? o->help : "")) < 0)
+                                                 types[o->type], "help", o->help ? o->help : "")) <
+        0)
       return NULL;
   return json_pack("{s:s, s:s, s:O}", "family", families[backend->family], "isolation",
                    isolations[backend->isolation], "options", options);

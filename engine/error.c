@@ -11,8 +11,7 @@ const char *mcg_code_name(mcg_code code)
 {
   switch (code) {
 #define MCG_CODE_NAME(name, text)                                                                  \
-  case MCG_##name:                                                                                 \
-    return text;
+  case MCG_##name: return text;
     MCG_CODES(MCG_CODE_NAME)
 #undef MCG_CODE_NAME
   }
@@ -168,20 +167,15 @@ int mcg_fail(mcg_error **err, mcg_code code, const char *fix, const char *format
 static mcg_code code_of_errno(int number)
 {
   switch (number) {
-  case ENOENT:
-    return MCG_NOT_FOUND;
+  case ENOENT: return MCG_NOT_FOUND;
   case EACCES:
-  case EPERM:
-    return MCG_UNAUTHORIZED;
+  case EPERM: return MCG_UNAUTHORIZED;
   case EMFILE:
   case ENFILE:
   case EAGAIN:
-  case ENOSPC:
-    return MCG_QUOTA;
-  case ENOMEM:
-    return MCG_NOMEM;
-  default:
-    return MCG_INTERNAL;
+  case ENOSPC: return MCG_QUOTA;
+  case ENOMEM: return MCG_NOMEM;
+  default: return MCG_INTERNAL;
   }
 }
 

@@ -32,7 +32,8 @@ typedef struct mcg_wait {
 void mcg_wait_init(mcg_wait *wait);
 /* 0 when woken. -1: `timeout` after `timeout_ms` (< 0: none), or `canceled`. Then the caller must
  * disarm what it armed. One fiber at a time may park at a wait. */
-int mcg_wait_park(mcg_engine *engine, mcg_wait *wait, int64_t timeout_ms, mcg_error **err) MCG_PARKS;
+int mcg_wait_park(mcg_engine *engine, mcg_wait *wait, int64_t timeout_ms,
+                  mcg_error **err) MCG_PARKS;
 void mcg_wait_wake(mcg_engine *engine, mcg_wait *wait); /* from the loop or another fiber */
 
 int mcg_fiber_sleep(mcg_engine *engine, int64_t ms, mcg_error **err) MCG_PARKS;

@@ -25,7 +25,8 @@ static const mcg_backend *confining(const mcg_engine *engine, const mcg_backend 
   if (own->isolation >= MCG_ISOLATION_NAMESPACE && own->family == MCG_LOCAL) return own;
   for (size_t i = 0; i < engine->backends.count; i++) {
     const mcg_backend *backend = engine->backends.list[i];
-    if (backend->family == MCG_LOCAL && backend->isolation >= MCG_ISOLATION_NAMESPACE) return backend;
+    if (backend->family == MCG_LOCAL && backend->isolation >= MCG_ISOLATION_NAMESPACE)
+      return backend;
   }
   return NULL;
 }

@@ -14,11 +14,13 @@ static int no_memory(mcg_error **err)
 static int check_path(const char *path, const mcg_where *where, mcg_error **err)
 {
   if (!*path || *path == '/' || strlen(path) >= PATH_MAX)
-    return mcg_check_fail(where, err, "write a relative path", "\"%s\" is not a path beneath it", path);
+    return mcg_check_fail(where, err, "write a relative path", "\"%s\" is not a path beneath it",
+                          path);
   for (const char *part = path; *part;) {
     size_t len = strcspn(part, "/");
     if (len == 2 && memcmp(part, "..", 2) == 0)
-      return mcg_check_fail(where, err, "leave \"..\" out", "\"%s\" could leave the workspace", path);
+      return mcg_check_fail(where, err, "leave \"..\" out", "\"%s\" could leave the workspace",
+                            path);
     part += len;
     part += *part == '/';
   }
@@ -78,7 +80,8 @@ static int read_file_entry(mcg_manifest *m, const char *path, const json_t *valu
   bool plain = json_is_string(value) || json_object_get(value, "base64");
   if (plain) return mcg_check_bytes(value, where, &e->bytes, &e->len, err);
   mcg_where at = {.up = where, .key = "content"};
-  if (mcg_check_keys(value, keys, where, err) < 0 || take_common(value, where, e, err) < 0) return -1;
+  if (mcg_check_keys(value, keys, where, err) < 0 || take_common(value, where, e, err) < 0)
+    return -1;
   return mcg_check_bytes(json_object_get(value, "content"), &at, &e->bytes, &e->len, err);
 }
 
@@ -92,7 +95,8 @@ static int read_directory(mcg_manifest *m, const json_t *value, const mcg_where 
     if (check_path(json_string_value(value), where, err) < 0) return -1;
     return (e->path = strdup(json_string_value(value))) ? 0 : no_memory(err);
   }
-  if (mcg_check_keys(value, keys, where, err) < 0 || take_common(value, where, e, err) < 0) return -1;
+  if (mcg_check_keys(value, keys, where, err) < 0 || take_common(value, where, e, err) < 0)
+    return -1;
   return take_string(value, "path", true, true, where, &e->path, err);
 }
 
@@ -140,7 +144,8 @@ static int read_git(mcg_manifest *m, const json_t *value, const mcg_where *where
   return 0;
 }
 
-typedef int (*read_fn)(mcg_manifest *m, const json_t *value, const mcg_where *where, mcg_error **err);
+typedef int (*read_fn)(mcg_manifest *m, const json_t *value, const mcg_where *where,
+                       mcg_error **err);
 
 static int read_list(mcg_manifest *m, const json_t *manifest, const char *key, read_fn read,
                      const mcg_where *root, mcg_error **err)
@@ -150,21 +155,24 @@ static int read_list(mcg_manifest *m, const json_t *manifest, const char *key, r
   if (!list) return 0;
   if (mcg_check_list(list, &where, err) < 0) return -1;
   size_t i;
-  json_array_foreach(list, i, item) {
+  json_array_foreach(list, i, item)
+  {
     mcg_where at = {.up = &where, .index = i};
     if (read(m, item, &at, err) < 0) return -1;
   }
   return 0;
 }
 
-static int read_files(mcg_manifest *m, const json_t *manifest, const mcg_where *root, mcg_error **err)
+static int read_files(mcg_manifest *m, const json_t *manifest, const mcg_where *root,
+                      mcg_error **err)
 {
   json_t *files = json_object_get(manifest, "files"), *value;
   mcg_where where = {.up = root, .key = "files"};
   const char *path;
   if (!files) return 0;
   if (mcg_check_object(files, &where, err) < 0) return -1;
-  json_object_foreach(files, path, value) {
+  json_object_foreach(files, path, value)
+  {
     mcg_where at = {.up = &where, .key = path};
     if (read_file_entry(m, path, value, &at, err) < 0) return -1;
   }
@@ -182,8 +190,8 @@ static int read_variable(mcg_manifest *m, const char *name, const json_t *value,
   if (json_is_object(value) && mcg_check_keys(value, keys, where, err) < 0) return -1;
   if (mcg_check_string(secret ? secret : value, where, &text, err) < 0) return -1;
   if (secret)
-    json_object_set_new(json_object_get(json_object_get(m->canonical, "environment"), name), "secret",
-                        json_true());
+    json_object_set_new(json_object_get(json_object_get(m->canonical, "environment"), name),
+                        "secret", json_true());
   char *pair = mcg_format("%s=%s", name, text);
   if (!pair) return no_memory(err);
   m->environment[m->environment_count++] = pair;
@@ -200,7 +208,8 @@ static int read_environment(mcg_manifest *m, const json_t *manifest, const mcg_w
   if (!m->environment) return no_memory(err);
   if (!environment) return 0;
   if (mcg_check_object(environment, &where, err) < 0) return -1;
-  json_object_foreach(environment, name, value) {
+  json_object_foreach(environment, name, value)
+  {
     mcg_where at = {.up = &where, .key = name};
     if (read_variable(m, name, value, &at, err) < 0) return -1;
   }
@@ -223,13 +232,15 @@ static int read_user(mcg_manifest *m, const json_t *value, const mcg_where *wher
   return 0;
 }
 
-static int read_base(mcg_manifest *m, const json_t *manifest, const mcg_where *root, mcg_error **err)
+static int read_base(mcg_manifest *m, const json_t *manifest, const mcg_where *root,
+                     mcg_error **err)
 {
   if (take_string(manifest, "base", false, false, root, &m->base, err) < 0) return -1;
   char *absolute = realpath(m->base ? m->base : ".", NULL);
   mcg_where at = {.up = root, .key = "base"};
   if (!absolute && m->base)
-    return mcg_check_fail(&at, err, "name a directory of this machine", "%s: no such directory", m->base);
+    return mcg_check_fail(&at, err, "name a directory of this machine", "%s: no such directory",
+                          m->base);
   free(m->base);
   m->base = absolute;
   return 0;
@@ -243,14 +254,14 @@ mcg_manifest *mcg_manifest_parse(const json_t *value, mcg_error **err)
   if (mcg_check_keys(value, keys, &root, err) < 0) return NULL;
   mcg_manifest *m = calloc(1, sizeof *m);
   if (m) m->canonical = json_deep_copy(value);
-  if (!m || !m->canonical) no_memory(err);
+  if (!m || !m->canonical)
+    no_memory(err);
   else if (read_base(m, value, &root, err) == 0 &&
            read_list(m, value, "directories", read_directory, &root, err) == 0 &&
            read_list(m, value, "copies", read_copy, &root, err) == 0 &&
            read_list(m, value, "archives", read_copy, &root, err) == 0 &&
            read_list(m, value, "git", read_git, &root, err) == 0 &&
-           read_files(m, value, &root, err) == 0 &&
-           read_environment(m, value, &root, err) == 0 &&
+           read_files(m, value, &root, err) == 0 && read_environment(m, value, &root, err) == 0 &&
            read_list(m, value, "users", read_user, &root, err) == 0)
     return m;
   mcg_manifest_free(m);

@@ -78,7 +78,8 @@ static int place_copy(placing *p, const mcg_manifest_entry *e, mcg_error **err)
   snprintf(octal, sizeof octal, "%o", mode & 0777u);
   int rc = directory ? make_directory(p, e->path, mode & 0777, err) : make_parent(p, e->path, err);
   if (rc < 0) return -1;
-  mcg_builtin from = {.argv = (const char *const[]){directory ? "pack-strict" : "read", e->source, NULL}};
+  mcg_builtin from = {
+      .argv = (const char *const[]){directory ? "pack-strict" : "read", e->source, NULL}};
   mcg_builtin to = {.argv = directory ? (const char *const[]){"unpack", e->path, NULL}
                                       : (const char *const[]){"write", e->path, octal, NULL}};
   return mcg_builtin_pipe(p->engine, p->host, &from, p->stream, &to, err);
@@ -107,10 +108,10 @@ static int place_archive(placing *p, const mcg_manifest_entry *e, mcg_error **er
     return mcg_fail(err, MCG_INVALID, "use .tar, .tar.gz, .tar.xz, .tar.zst or .tar.bz2",
                     "%s: not an archive that is known by its name", e->source);
   int status = 0;
-  mcg_builtin tar = {
-      .argv = (const char *const[]){"tar", "-x", how, "--no-same-owner", "-f", "-", "-C", e->path, NULL},
-      .program = true,
-      .exit_code = &status};
+  mcg_builtin tar = {.argv = (const char *const[]){"tar", "-x", how, "--no-same-owner", "-f", "-",
+                                                   "-C", e->path, NULL},
+                     .program = true,
+                     .exit_code = &status};
   int rc = mcg_builtin_pipe(p->engine, p->host, &read, p->stream, &tar, err);
   free(tar.output);
   if (rc == 0 && status != 0)
@@ -129,7 +130,8 @@ static int place_git(placing *p, const mcg_manifest_entry *e, mcg_error **err)
     return mcg_wrap(err, "open a jail to fetch in");
   static const char script[] =
       "set -e; exec 2>&1\n"
-      "export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_TERMINAL_PROMPT=0 GIT_ASKPASS=true\n"
+      "export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_TERMINAL_PROMPT=0 "
+      "GIT_ASKPASS=true\n"
       "export GIT_ALLOW_PROTOCOL=https:http:git\n"
       "command -v git >/dev/null || exit 127\n"
       "run() { git -c core.hooksPath=/dev/null \"$@\"; }\n"

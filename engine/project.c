@@ -111,24 +111,25 @@ static int append(text *t, const char *bytes, size_t len, mcg_error **err)
 }
 
 /* diff(1) over the files with one op. An added file has no old side, a deleted one no new side. */
-static int diff_op(mcg_engine *engine, mcg_stream *stream, const char *changes, size_t len, uint8_t op,
-                   text *out, mcg_error **err)
+static int diff_op(mcg_engine *engine, mcg_stream *stream, const char *changes, size_t len,
+                   uint8_t op, text *out, mcg_error **err)
 {
   auto_free char *paths = NULL;
   size_t paths_len;
   if (paths_with(changes, len, op, &paths, &paths_len, err) < 0) return -1;
   if (paths_len == 0 || out->truncated) return 0;
-  const char *old_label = op == 'A' ? "/dev/null" : "a/{}", *new_label = op == 'D' ? "/dev/null" : "b/{}";
+  const char *old_label = op == 'A' ? "/dev/null" : "a/{}",
+             *new_label = op == 'D' ? "/dev/null" : "b/{}";
   int status = 0;
-  mcg_builtin diff = {.argv = (const char *const[]){"/usr/bin/env", "-C", "/mooncage", "xargs", "-0", "-r",
-                                                    "-I{}", "diff", "-uaN", "--no-dereference",
-                                                    "--label", old_label, "--label", new_label,
-                                                    "--", "a/{}", "b/{}", NULL},
-                      .program = true,
-                      .exit_code = &status,
-                      .input = paths,
-                      .input_len = paths_len,
-                      .max_output = DIFF_MAX - out->len};
+  mcg_builtin diff = {
+      .argv = (const char *const[]){"/usr/bin/env", "-C", "/mooncage", "xargs", "-0", "-r", "-I{}",
+                                    "diff", "-uaN", "--no-dereference", "--label", old_label,
+                                    "--label", new_label, "--", "a/{}", "b/{}", NULL},
+      .program = true,
+      .exit_code = &status,
+      .input = paths,
+      .input_len = paths_len,
+      .max_output = DIFF_MAX - out->len};
   auto_error mcg_error *trouble = NULL;
   int rc = mcg_builtin_run(engine, stream, &diff, &trouble);
   auto_free char *said = diff.output;
@@ -138,13 +139,14 @@ static int diff_op(mcg_engine *engine, mcg_stream *stream, const char *changes, 
   }
   out->truncated = rc < 0;
   if (rc == 0 && status != 0 && status != 123) /* 123: diff found what we knew, it differs */
-    return mcg_fail(err, MCG_UNSUPPORTED, "use a rootfs that has diff and xargs (diffutils, findutils)",
+    return mcg_fail(err, MCG_UNSUPPORTED,
+                    "use a rootfs that has diff and xargs (diffutils, findutils)",
                     "diff in the sandbox ended with %d", status);
   return append(out, said ? said : "", diff.output_len, err);
 }
 
-static int diff_text(mcg_engine *engine, mcg_stream *stream, const char *changes, size_t len, text *out,
-                     mcg_error **err)
+static int diff_text(mcg_engine *engine, mcg_stream *stream, const char *changes, size_t len,
+                     text *out, mcg_error **err)
 {
   static const char ops[] = "MAD";
   for (const char *op = ops; *op; op++)
@@ -154,7 +156,8 @@ static int diff_text(mcg_engine *engine, mcg_stream *stream, const char *changes
 
 int mcg_project_changes(mcg_engine *engine, mcg_stream *stream, json_t **out, mcg_error **err)
 {
-  mcg_builtin scan = {.argv = (const char *const[]){"changes", OLD, NEW, NULL}, .max_output = LIST_MAX};
+  mcg_builtin scan = {.argv = (const char *const[]){"changes", OLD, NEW, NULL},
+                      .max_output = LIST_MAX};
   int rc = mcg_builtin_run(engine, stream, &scan, err);
   auto_free char *bytes = scan.output;
   if (rc < 0) return mcg_wrap(err, "find what changed in the project");
@@ -182,12 +185,14 @@ static int apply_error(mcg_error **err, bool git)
                                ? "undo it in the sandbox; nothing was written"
                                : "--apply-git lets it through; nothing was written");
   } else if (*err && (*err)->code == MCG_CONFLICT && !(*err)->fix) {
-    (*err)->fix = strdup("look at --diff and run again on the tree as it is now; nothing was written");
+    (*err)->fix =
+        strdup("look at --diff and run again on the tree as it is now; nothing was written");
   }
   return mcg_wrap(err, "apply the changes");
 }
 
-int mcg_project_carry(mcg_engine *engine, const mcg_project_write *write, json_t **out, mcg_error **err)
+int mcg_project_carry(mcg_engine *engine, const mcg_project_write *write, json_t **out,
+                      mcg_error **err)
 {
   char seconds[24], nanoseconds[24];
   snprintf(seconds, sizeof seconds, "%lld", (long long)write->since.tv_sec);

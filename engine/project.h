@@ -11,11 +11,12 @@ int mcg_project_changes(mcg_engine *engine, mcg_stream *stream, struct json_t **
                         mcg_error **err) MCG_PARKS;
 
 typedef struct mcg_project_write {
-  mcg_stream *view;     /* of the sandbox that holds the view */
-  mcg_stream *project;  /* of a plain init whose directory is the project */
+  mcg_stream *view;      /* of the sandbox that holds the view */
+  mcg_stream *project;   /* of a plain init whose directory is the project */
   struct timespec since; /* realtime before the view was made */
   bool git;
-  int (*unmount)(void *data, mcg_error **err); /* ends the sandbox; called before anything is written */
+  int (*unmount)(void *data,
+                 mcg_error **err); /* ends the sandbox; called before anything is written */
   void *data;
 } mcg_project_write;
 

@@ -84,7 +84,8 @@ static int apply_run(void *arg, mcg_error **err)
   int rc = mcg_project_carry(session->engine, &write, &self->answer, err);
   mcg_host_close(host);
   auto_error mcg_error *late = NULL;
-  if (mcg_session_close_here(session, &late) < 0 && rc == 0) { /* again, where it did not come to it */
+  if (mcg_session_close_here(session, &late) < 0 &&
+      rc == 0) { /* again, where it did not come to it */
     *err = mcg_steal_pointer(&late);
     rc = -1;
   }
@@ -98,7 +99,8 @@ int mcg_project_apply(mcg_session *session, const char *options, mcg_text_done d
   const mcg_where where = {.key = "git"};
   bool git = false;
   if (check(session, err) < 0) return -1;
-  auto_json json_t *given = mcg_json_parse(options ? options : "{}", options ? strlen(options) : 2, err);
+  auto_json json_t *given =
+      mcg_json_parse(options ? options : "{}", options ? strlen(options) : 2, err);
   if (!given || mcg_check_keys(given, keys, NULL, err) < 0) return -1;
   const json_t *value = json_object_get(given, "git");
   if (value && mcg_check_bool(value, &where, &git, err) < 0) return -1;

@@ -387,30 +387,14 @@ static void answer_read(answer *out, const uint8_t *body, size_t len)
   while (mcg_reader_next(&reader, &field)) {
     uint64_t number = mcg_field_u64(&field);
     switch (field.tag) {
-    case MCG_TAG_VERSION:
-      out->version = number;
-      break;
-    case MCG_TAG_PID:
-      out->pid = number;
-      break;
-    case MCG_TAG_ERRNO:
-      out->exit.error = number < 4096 ? (int)number : EINVAL;
-      break;
-    case MCG_TAG_CODE:
-      out->exit.code = (int)(number & 255);
-      break;
-    case MCG_TAG_SIGNO:
-      out->exit.signo = number < 128 ? (int)number : 0;
-      break;
-    case MCG_TAG_CPU_US:
-      out->exit.cpu_us = number;
-      break;
-    case MCG_TAG_MAXRSS_KB:
-      out->exit.maxrss_kb = number;
-      break;
-    case MCG_TAG_BYTES:
-      out->bytes = number;
-      break;
+    case MCG_TAG_VERSION: out->version = number; break;
+    case MCG_TAG_PID: out->pid = number; break;
+    case MCG_TAG_ERRNO: out->exit.error = number < 4096 ? (int)number : EINVAL; break;
+    case MCG_TAG_CODE: out->exit.code = (int)(number & 255); break;
+    case MCG_TAG_SIGNO: out->exit.signo = number < 128 ? (int)number : 0; break;
+    case MCG_TAG_CPU_US: out->exit.cpu_us = number; break;
+    case MCG_TAG_MAXRSS_KB: out->exit.maxrss_kb = number; break;
+    case MCG_TAG_BYTES: out->bytes = number; break;
     case MCG_TAG_STEP:
       free(out->step);
       out->step = mcg_field_str(&field);
@@ -419,8 +403,7 @@ static void answer_read(answer *out, const uint8_t *body, size_t len)
       free(out->text);
       out->text = mcg_field_str(&field);
       break;
-    default:
-      break;
+    default: break;
     }
   }
   out->bad = reader.bad;

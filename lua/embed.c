@@ -37,7 +37,8 @@ static char *read_file(const char *path, size_t *len)
   return text;
 }
 
-static int write_module(lua_State *L, FILE *out, const char *directory, const char *file, int number)
+static int write_module(lua_State *L, FILE *out, const char *directory, const char *file,
+                        int number)
 {
   char path[4096], chunk[512];
   size_t len;

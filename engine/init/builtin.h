@@ -11,7 +11,8 @@
 
 struct mcg_server;
 
-_Noreturn void builtin_fail(int number, const char *format, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void builtin_fail(int number, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void *builtin_alloc(size_t size); /* zeroed; never NULL */
 
 /* All of it to stdout, gathered; or the end of the built-in. */
@@ -24,7 +25,7 @@ size_t builtin_get(void *bytes, size_t len);
  * directory by "..". Where paths are confined (plain sandboxes) links are followed only beneath it. */
 void paths_init(const char *workdir, bool confined);
 int paths_open(const char *path, int flags, mode_t mode); /* -1: errno */
-int paths_need(const char *path, int flags);               /* or the end */
+int paths_need(const char *path, int flags);              /* or the end */
 /* The directory a path is in, and its last name, never "", "." or "..". */
 int paths_parent(const char *path, char name[256]);
 /* Makes directory and parents, and opens it. */
@@ -43,10 +44,10 @@ typedef struct tree_walk {
   char *path; /* relative to where the walk began, without a leading "./"; "" there */
   size_t path_len, path_cap;
 } tree_walk;
-void walk_init(tree_walk *walk, int fd);                      /* takes fd */
-void walk_path(tree_walk *walk, const char *name);            /* path of an entry in the current directory */
-bool walk_down(tree_walk *walk, const char *name);            /* false: errno */
-bool walk_up(tree_walk *walk, char name[256]);                /* false: at the top. The name of what was left */
+void walk_init(tree_walk *walk, int fd);           /* takes fd */
+void walk_path(tree_walk *walk, const char *name); /* path of an entry in the current directory */
+bool walk_down(tree_walk *walk, const char *name); /* false: errno */
+bool walk_up(tree_walk *walk, char name[256]); /* false: at the top. The name of what was left */
 void walk_fini(tree_walk *walk);
 
 /* One directory's entries, without "." and "..". */
@@ -55,8 +56,8 @@ typedef struct entries {
   size_t at, len;
   char bytes[32768];
 } entries;
-void entries_init(entries *list, int fd);                /* borrows fd, starts from its beginning */
-const char *entries_next(entries *list);                 /* NULL: the end */
+void entries_init(entries *list, int fd); /* borrows fd, starts from its beginning */
+const char *entries_next(entries *list);  /* NULL: the end */
 
 /* The built-ins themselves; argv[0] is the name, argc is right. */
 void builtin_read(int argc, char **argv);

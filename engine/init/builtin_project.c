@@ -18,7 +18,8 @@ void builtin_changes(int argc, char **argv)
   int old_dir = paths_need(argv[1], O_RDONLY | O_DIRECTORY);
   int new_dir = paths_need(argv[2], O_RDONLY | O_DIRECTORY);
   mcg_trouble trouble = {0};
-  ended(mcg_project_scan(old_dir, new_dir, strcmp(argv[0], "changeset") == 0, 1, &trouble), &trouble);
+  ended(mcg_project_scan(old_dir, new_dir, strcmp(argv[0], "changeset") == 0, 1, &trouble),
+        &trouble);
 }
 
 static int64_t number(const char *text)

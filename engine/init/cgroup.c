@@ -18,7 +18,8 @@ void mcg_cgroups_open(mcg_cgroups *groups, pid_t owner, uint64_t start)
 {
   struct statfs fs;
   *groups = (mcg_cgroups){.base = {-1, -1, -1}, .why = "no cgroup file system at /sys/fs/cgroup"};
-  snprintf(groups->owner, sizeof groups->owner, "mcg-%d-%llu", (int)owner, (unsigned long long)start);
+  snprintf(groups->owner, sizeof groups->owner, "mcg-%d-%llu", (int)owner,
+           (unsigned long long)start);
   if (statfs("/sys/fs/cgroup", &fs) < 0) return;
   if ((unsigned long)fs.f_type == CGROUP2_MAGIC)
     mcg_cgroups_open_v2(groups);
@@ -49,7 +50,8 @@ static void tell(mcg_wire *enforced, const mcg_cgroups *groups, const char *limi
   if (groups->can & bit)
     snprintf(text, sizeof text, "%s=cgroup v%d", limit, groups->mode == MCG_CGROUP_V2 ? 2 : 1);
   else
-    snprintf(text, sizeof text, "%s=none: %s", limit, groups->why ? groups->why : "no such controller");
+    snprintf(text, sizeof text, "%s=none: %s", limit,
+             groups->why ? groups->why : "no such controller");
   mcg_wire_put_str(enforced, MCG_ST_ENFORCED, text);
 }
 
@@ -79,7 +81,8 @@ void mcg_cgroup_read(const mcg_cgroups *groups, const mcg_cgroup *group, mcg_cgr
 void mcg_cgroup_kill(const mcg_cgroups *groups, const mcg_cgroup *group)
 {
   if (!group->name[0]) return;
-  if (groups->mode == MCG_CGROUP_V2 && mcg_cgroup_put(groups->base[0], group->name, "cgroup.kill", "1"))
+  if (groups->mode == MCG_CGROUP_V2 &&
+      mcg_cgroup_put(groups->base[0], group->name, "cgroup.kill", "1"))
     return;
   for (size_t i = 0; i < MCG_CONTROLLERS; i++)
     if (groups->base[i] >= 0) mcg_cgroup_kill_listed(groups->base[i], group->name);
@@ -170,7 +173,8 @@ bool mcg_cgroup_own_path(const char *controller, char *out, size_t size)
     *path++ = 0;
     path[strcspn(path, "\n")] = 0;
     bool match = !*controller && !names[1];
-    for (char *save, *name = strtok_r(names + 1, ",", &save); name; name = strtok_r(NULL, ",", &save))
+    for (char *save, *name = strtok_r(names + 1, ",", &save); name;
+         name = strtok_r(NULL, ",", &save))
       if (*controller && strcmp(name, controller) == 0) match = true;
     if (match) found = (size_t)snprintf(out, size, "%s", path) < size;
   }

@@ -51,7 +51,8 @@ typedef struct mcg_cgroup_use {
 void mcg_cgroup_read(const mcg_cgroups *groups, const mcg_cgroup *group, mcg_cgroup_use *out);
 
 void mcg_cgroup_kill(const mcg_cgroups *groups, const mcg_cgroup *group); /* SIGKILL to all in it */
-int mcg_cgroup_remove(const mcg_cgroups *groups, mcg_cgroup *group); /* -1: somebody is still in it */
+int mcg_cgroup_remove(const mcg_cgroups *groups,
+                      mcg_cgroup *group); /* -1: somebody is still in it */
 
 /* ---- shared by the two versions ------------------------------------------------------------- */
 

@@ -116,7 +116,8 @@ static bool ask_systemd(const char *unit)
     _exit(127);
   }
   int status = -1;
-  while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+  while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
   return status == 0;
 }
 
@@ -169,7 +170,8 @@ int mcg_cgroup_limit_v2(const mcg_cgroups *groups, const char *group, const mcg_
   char text[48];
   int base = groups->base[0];
   *what = "memory";
-  if (spec->memory && groups->can & MCG_CAN_MEMORY && !limit_memory(base, group, spec->memory)) return -1;
+  if (spec->memory && groups->can & MCG_CAN_MEMORY && !limit_memory(base, group, spec->memory))
+    return -1;
   *what = "cpu";
   snprintf(text, sizeof text, "%llu %d",
            (unsigned long long)spec->cpu_milli * MCG_CPU_PERIOD_US / 1000, MCG_CPU_PERIOD_US);

@@ -169,7 +169,10 @@ static int open_pipes(mcg_command *command)
   return 0;
 }
 
-static void non_blocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
+static void non_blocking(int fd)
+{
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
 
 /* Framed: the ends stay here. With a terminal one descriptor is both, held twice. */
 static int keep_ends(mcg_command *command)
@@ -184,7 +187,8 @@ static int keep_ends(mcg_command *command)
     command->relay[1].fd = command->ours[0];
     command->ours[0] = -1;
   } else {
-    for (int i = command->flags & MCG_EXEC_NO_STDIN ? 1 : 0; i < 3 && at < command->our_count; i++) {
+    for (int i = command->flags & MCG_EXEC_NO_STDIN ? 1 : 0; i < 3 && at < command->our_count;
+         i++) {
       non_blocking(command->ours[at]);
       command->relay[i].fd = command->ours[at];
       command->ours[at++] = -1;
@@ -304,7 +308,8 @@ bool mcg_command_start(mcg_server *server, mcg_conn *conn, uint32_t channel, con
 static void tell_started(mcg_command *command)
 {
   close_theirs(command);
-  if (!command->orphaned) { /* else the child may not have executed its program yet, and need them */
+  if (!command
+           ->orphaned) { /* else the child may not have executed its program yet, and need them */
     free((void *)(uintptr_t)command->launch.paths);
     free(command->arena);
     command->launch = (mcg_launch){0};

@@ -16,25 +16,25 @@ typedef struct mcg_server {
   mcg_slot *slots; /* free ones */
   mcg_slot *idle;  /* the one with a stub that waits for the next command, NULL: none */
   pid_t idle_parent;
-  int idle_fd;     /* its pidfd */
-  int wake;        /* eventfd of all stubs */
-  int null_fd;     /* /dev/null, -1: there is none */
+  int idle_fd;                       /* its pidfd */
+  int wake;                          /* eventfd of all stubs */
+  int null_fd;                       /* /dev/null, -1: there is none */
   uint64_t nofile_soft, nofile_hard; /* as init found them */
-  bool orphans;    /* something may live that no stub is the parent of */
-  bool reaped;     /* a child was waited for since the commands were looked at */
+  bool orphans;                      /* something may live that no stub is the parent of */
+  bool reaped;                       /* a child was waited for since the commands were looked at */
   bool stop;
 } mcg_server;
 
 /* The framed carrier's side of one stream of a command. Unused with the direct one. */
 typedef struct mcg_relay {
-  int fd;           /* init's end; -1: closed */
-  uint32_t credit;  /* out: bytes the engine takes. In: bytes it may still send */
-  uint32_t owed;    /* in: consumed and not granted again */
-  bool drop;        /* out: read and forget */
-  bool ended;       /* EOF was sent (out) or came (in) */
-  bool counted;     /* out: the command has exited, `left` is what its EOF waits for */
+  int fd;          /* init's end; -1: closed */
+  uint32_t credit; /* out: bytes the engine takes. In: bytes it may still send */
+  uint32_t owed;   /* in: consumed and not granted again */
+  bool drop;       /* out: read and forget */
+  bool ended;      /* EOF was sent (out) or came (in) */
+  bool counted;    /* out: the command has exited, `left` is what its EOF waits for */
   uint64_t left;
-  uint8_t *bytes;   /* in: what the pipe did not take yet */
+  uint8_t *bytes; /* in: what the pipe did not take yet */
   size_t at, len, cap;
 } mcg_relay;
 
@@ -46,18 +46,18 @@ typedef struct mcg_command {
   mcg_launch launch;
   void *arena; /* what launch points into; freed once it has started */
   mcg_slot *slot;
-  pid_t parent;   /* the stub; or the built-in itself */
-  int parent_fd;  /* its pidfd, -1: it is dead and waited for */
-  bool builtin, leaving; /* leaving: the stub was told to */
+  pid_t parent;               /* the stub; or the built-in itself */
+  int parent_fd;              /* its pidfd, -1: it is dead and waited for */
+  bool builtin, leaving;      /* leaving: the stub was told to */
   bool started, exited, gone; /* has been told */
-  bool orphaned;  /* the stub was killed: init is the parent now */
+  bool orphaned;              /* the stub was killed: init is the parent now */
   bool killing, stopped_all;
   uint64_t kill_ms; /* since when */
   int status;       /* built-in: of waitid, valid once parent_fd is -1 */
   int theirs[3];    /* the command's ends, until it has started */
   int ours[3];      /* ends to hand over with STARTED (direct) */
   unsigned our_count;
-  int master;       /* PTY: init's own descriptor of it, until the exit */
+  int master; /* PTY: init's own descriptor of it, until the exit */
   mcg_relay relay[3];
 } mcg_command;
 
@@ -65,23 +65,23 @@ typedef struct mcg_command {
 bool mcg_command_start(mcg_server *server, mcg_conn *conn, uint32_t channel, const uint8_t *body,
                        size_t len);
 mcg_command *mcg_command_find(mcg_server *server, mcg_conn *conn, uint32_t channel);
-void mcg_command_step(mcg_command *command);   /* looks at its slot and tells what is new */
+void mcg_command_step(mcg_command *command); /* looks at its slot and tells what is new */
 void mcg_command_signal(mcg_command *command, int signo);
 void mcg_command_resize(mcg_command *command, unsigned cols, unsigned rows);
 void mcg_command_kill(mcg_command *command);
-void mcg_command_leave(mcg_command *command);  /* its client is gone */
-void mcg_command_free(mcg_command *command);   /* after it is gone; not linked any more */
+void mcg_command_leave(mcg_command *command); /* its client is gone */
+void mcg_command_free(mcg_command *command);  /* after it is gone; not linked any more */
 void mcg_refuse(mcg_conn *conn, uint32_t channel, int number, const char *step, const char *text);
 
-bool mcg_command_over(mcg_command *command);   /* nothing is to come: it can be freed */
-void mcg_idle_lost(mcg_server *server);        /* the idle stub is dead and waited for */
+bool mcg_command_over(mcg_command *command); /* nothing is to come: it can be freed */
+void mcg_idle_lost(mcg_server *server);      /* the idle stub is dead and waited for */
 
 /* tree.c: dead and living children */
-void mcg_tree_reap(mcg_server *server);        /* waits for whoever has died */
+void mcg_tree_reap(mcg_server *server); /* waits for whoever has died */
 void mcg_tree_kill_orphans(mcg_server *server);
 bool mcg_tree_has_orphans(mcg_server *server);
-void mcg_tree_tick(mcg_server *server);        /* kills that are under way: once in a while */
-void mcg_tree_kill_all(mcg_server *server);    /* returns when nothing lives */
+void mcg_tree_tick(mcg_server *server);     /* kills that are under way: once in a while */
+void mcg_tree_kill_all(mcg_server *server); /* returns when nothing lives */
 uint64_t mcg_now_ms(void);
 
 /* launch.c: the fields of EXEC into a launch */

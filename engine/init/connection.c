@@ -51,7 +51,8 @@ void mcg_conn_free(mcg_conn *conn)
 /* ---- direct ------------------------------------------------------------------------------- */
 
 /* 1 sent, 0 not now, -1 never. */
-static int send_packet(int fd, struct iovec *parts, size_t part_count, const int *fds, unsigned count)
+static int send_packet(int fd, struct iovec *parts, size_t part_count, const int *fds,
+                       unsigned count)
 {
   union {
     struct cmsghdr align;
@@ -153,7 +154,9 @@ static void direct_receive(mcg_conn *conn, mcg_on_message fn)
     char bytes[CMSG_SPACE(sizeof(int) * MCG_FDS_MAX)];
   } control;
   struct iovec part = {buffer, sizeof buffer};
-  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes,
+  struct msghdr message = {.msg_iov = &part,
+                           .msg_iovlen = 1,
+                           .msg_control = control.bytes,
                            .msg_controllen = sizeof control.bytes};
   ssize_t len = recvmsg(conn->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (len < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -227,8 +230,11 @@ uint8_t *mcg_conn_data_room(mcg_conn *conn)
 
 void mcg_conn_data_done(mcg_conn *conn, uint32_t channel, uint8_t stream, size_t len)
 {
-  mcg_frame frame = {.length = (uint32_t)len, .type = MCG_F_DATA, .stream = stream,
-                     .channel = channel, .sequence = ++conn->sequence};
+  mcg_frame frame = {.length = (uint32_t)len,
+                     .type = MCG_F_DATA,
+                     .stream = stream,
+                     .channel = channel,
+                     .sequence = ++conn->sequence};
   mcg_frame_encode(&frame, conn->out + conn->out_len);
   conn->out_len += MCG_FRAME_HEADER + len;
   framed_flush(conn);
@@ -239,7 +245,8 @@ static void framed_receive(mcg_conn *conn, mcg_on_message fn)
   static uint8_t buffer[MCG_FRAME_MAX];
   ssize_t len = read(conn->fd, buffer, sizeof buffer);
   if (len < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (len <= 0 || !mcg_intake_bytes(&conn->intake, buffer, (size_t)len, fn, conn)) conn->dead = true;
+  if (len <= 0 || !mcg_intake_bytes(&conn->intake, buffer, (size_t)len, fn, conn))
+    conn->dead = true;
 }
 
 /* ---- both --------------------------------------------------------------------------------- */
@@ -263,9 +270,13 @@ void mcg_conn_send(mcg_conn *conn, mcg_frame_type type, uint32_t channel, uint8_
   do {
     size_t piece = len - at < MCG_FRAME_MAX ? len - at : MCG_FRAME_MAX;
     bool more = at + piece < len;
-    mcg_frame frame = {.length = (uint32_t)piece, .type = (uint8_t)type, .stream = stream,
-                       .flags = more ? MCG_FRAME_MORE : 0, .fds = more ? 0 : (uint8_t)count,
-                       .channel = channel, .sequence = ++conn->sequence};
+    mcg_frame frame = {.length = (uint32_t)piece,
+                       .type = (uint8_t)type,
+                       .stream = stream,
+                       .flags = more ? MCG_FRAME_MORE : 0,
+                       .fds = more ? 0 : (uint8_t)count,
+                       .channel = channel,
+                       .sequence = ++conn->sequence};
     uint8_t header[MCG_FRAME_HEADER];
     mcg_frame_encode(&frame, header);
     const uint8_t *payload = piece ? body->data + at : NULL;

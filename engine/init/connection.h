@@ -19,7 +19,7 @@ typedef struct mcg_conn {
   bool dead;    /* ended, or misbehaved: swept at the end of the turn */
   uint64_t sequence;
   mcg_intake intake;
-  int received[MCG_FDS_MAX]; /* descriptors of the packet being handled; -1 where taken */
+  int received[MCG_FDS_MAX];      /* descriptors of the packet being handled; -1 where taken */
   struct mcg_packet *head, *last; /* direct: packets that did not go out at once */
   uint8_t *out;                   /* framed: bytes that did not go out */
   size_t out_at, out_len, out_cap;
@@ -41,7 +41,7 @@ void mcg_conn_send_bytes(mcg_conn *conn, mcg_frame_type type, uint32_t channel, 
 uint8_t *mcg_conn_data_room(mcg_conn *conn);
 void mcg_conn_data_done(mcg_conn *conn, uint32_t channel, uint8_t stream, size_t len);
 
-void mcg_conn_flush(mcg_conn *conn);   /* it is writable */
+void mcg_conn_flush(mcg_conn *conn);                      /* it is writable */
 void mcg_conn_receive(mcg_conn *conn, mcg_on_message fn); /* it is readable; fn gets conn */
 
 #endif

@@ -11,9 +11,9 @@
 #include "kernel.h"
 
 /* Lent from the host, read-only. A name that ends in * is a prefix. */
-static const char *const LENT[] = {"alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
-                                   "localtime", "mime.types", "services", "protocols", "ssl/certs",
-                                   "ssl/openssl.cnf", "perl"};
+static const char *const LENT[] = {"alternatives", "ld.so.cache",     "ld.so.conf", "ld.so.conf.d",
+                                   "localtime",    "mime.types",      "services",   "protocols",
+                                   "ssl/certs",    "ssl/openssl.cnf", "perl"};
 static const char *const LENT_PREFIXES[] = {"python3", "java-"};
 
 static int lend(mcg_jail *jail, const char *name)

@@ -124,7 +124,8 @@ void builtin_write(int argc, char **argv)
   uint64_t len = copy_input(fd, argv[1]);
   if (argc > 3 && len != number_of(argv[3], 10)) {
     remove_temporary();
-    builtin_fail(EIO, "the input for %.200s ended after %llu bytes", argv[1], (unsigned long long)len);
+    builtin_fail(EIO, "the input for %.200s ended after %llu bytes", argv[1],
+                 (unsigned long long)len);
   }
   if (fchmod(fd, mode) < 0 || close(fd) < 0) write_failed(errno, argv[1]);
   if (renameat(dir, temporary, dir, name) < 0) write_failed(errno, argv[1]);
@@ -142,10 +143,15 @@ static bool put_entry(int dir, const char *name, const char *shown)
   if (S_ISLNK(info.st_mode)) target_len = readlinkat(dir, name, target, sizeof target);
   if (target_len < 0) target_len = 0;
   size_t name_len = strlen(shown);
-  mcg_entry entry = {.mode = info.st_mode, .uid = info.st_uid, .gid = info.st_gid,
-                     .nlink = (uint32_t)info.st_nlink, .size = (uint64_t)info.st_size,
-                     .inode = info.st_ino, .mtime_s = info.st_mtim.tv_sec,
-                     .mtime_ns = (uint32_t)info.st_mtim.tv_nsec, .name_len = (uint16_t)name_len,
+  mcg_entry entry = {.mode = info.st_mode,
+                     .uid = info.st_uid,
+                     .gid = info.st_gid,
+                     .nlink = (uint32_t)info.st_nlink,
+                     .size = (uint64_t)info.st_size,
+                     .inode = info.st_ino,
+                     .mtime_s = info.st_mtim.tv_sec,
+                     .mtime_ns = (uint32_t)info.st_mtim.tv_nsec,
+                     .name_len = (uint16_t)name_len,
                      .target_len = (uint16_t)target_len};
   mcg_entry_encode(&entry, record);
   builtin_put(record, sizeof record);
@@ -172,7 +178,8 @@ void builtin_stat(int argc, char **argv)
   const char *last = slash ? slash + 1 : argv[1];
   bool whole = !*last || strcmp(last, ".") == 0 || strcmp(last, "..") == 0; /* "/", "a/", "." */
   char name[256];
-  int dir = whole ? paths_need(argv[1], O_RDONLY | O_DIRECTORY | O_NONBLOCK) : paths_parent(argv[1], name);
+  int dir = whole ? paths_need(argv[1], O_RDONLY | O_DIRECTORY | O_NONBLOCK)
+                  : paths_parent(argv[1], name);
   if (len > 255) len = 255;
   const char *shown = whole ? argv[1] + strlen(argv[1]) - len : name;
   if (!put_entry(dir, whole ? "." : name, shown))
@@ -254,7 +261,8 @@ void builtin_disk(int argc, char **argv)
   char text[128];
   (void)argc;
   int fd = paths_need(argv[1], O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  if (fstatfs(fd, &info) < 0) builtin_fail(errno, "cannot measure %.200s: %s", argv[1], strerror(errno));
+  if (fstatfs(fd, &info) < 0)
+    builtin_fail(errno, "cannot measure %.200s: %s", argv[1], strerror(errno));
   uint64_t block = (uint64_t)info.f_bsize;
   int len = snprintf(text, sizeof text, "%llu %llu %llu\n",
                      (unsigned long long)((info.f_blocks - info.f_bfree) * block),

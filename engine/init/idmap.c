@@ -47,7 +47,8 @@ static int make(const char *uids, const char *gids)
   int fd = made(pid, uids, gids);
   int error = errno;
   kill(pid, SIGKILL); /* not waited for yet: the number is its own */
-  while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR) {}
+  while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR) {
+  }
   errno = error;
   return fd;
 }

@@ -8,7 +8,10 @@
 #define MCG_PARTS_MAX (2 * MCG_WIRE_MAX)
 #define BUFFER_BYTES (MCG_FRAME_HEADER + MCG_FRAME_MAX)
 
-void mcg_intake_init(mcg_intake *intake) { *intake = (mcg_intake){0}; }
+void mcg_intake_init(mcg_intake *intake)
+{
+  *intake = (mcg_intake){0};
+}
 
 static void part_free(mcg_part *part)
 {
@@ -35,7 +38,10 @@ static mcg_part **find_part(mcg_intake *intake, uint32_t channel)
 }
 
 /* Only these can be longer than a frame; bytes of a command never need to be put together. */
-static bool may_continue(uint8_t type) { return type == MCG_F_HELLO || type == MCG_F_EXEC; }
+static bool may_continue(uint8_t type)
+{
+  return type == MCG_F_HELLO || type == MCG_F_EXEC;
+}
 
 static bool part_add(mcg_intake *intake, mcg_part *part, const uint8_t *bytes, size_t len)
 {
@@ -81,7 +87,8 @@ static bool take_frame(mcg_intake *intake, const mcg_frame *frame, const uint8_t
   if (frame->sequence != intake->sequence + 1) return false;
   intake->sequence = frame->sequence;
   mcg_part **at = find_part(intake, frame->channel);
-  if (*at || (frame->flags & MCG_FRAME_MORE)) return take_part(intake, at, frame, payload, fn, data);
+  if (*at || (frame->flags & MCG_FRAME_MORE))
+    return take_part(intake, at, frame, payload, fn, data);
   return fn(data, frame, payload, frame->length);
 }
 

@@ -18,10 +18,10 @@ typedef struct mcg_part {
 typedef bool (*mcg_on_message)(void *data, const mcg_frame *frame, const uint8_t *body, size_t len);
 
 typedef struct mcg_intake {
-  uint64_t sequence;   /* of the last frame */
-  mcg_part *parts;     /* messages that have not ended yet */
-  size_t part_bytes;   /* of all of them */
-  uint8_t *buffer;     /* byte stream: the start of a frame that is not here yet */
+  uint64_t sequence; /* of the last frame */
+  mcg_part *parts;   /* messages that have not ended yet */
+  size_t part_bytes; /* of all of them */
+  uint8_t *buffer;   /* byte stream: the start of a frame that is not here yet */
   size_t held;
 } mcg_intake;
 

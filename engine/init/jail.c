@@ -19,8 +19,14 @@
 
 void mcg_jail_order_init(mcg_jail_order *order)
 {
-  *order = (mcg_jail_order){.control = -1, .spawner_pidfd = -1, .cgroup = -1, .range = 1,
-                            .rootfs = -1, .project = -1, .original = -1, .disk = -1};
+  *order = (mcg_jail_order){.control = -1,
+                            .spawner_pidfd = -1,
+                            .cgroup = -1,
+                            .range = 1,
+                            .rootfs = -1,
+                            .project = -1,
+                            .original = -1,
+                            .disk = -1};
   for (size_t i = 0; i < MCG_CONTROLLERS; i++) order->doors[i] = -1;
   for (size_t i = 0; i < MCG_JAIL_MOUNTS_MAX; i++) order->mounts[i] = -1;
 }
@@ -63,7 +69,8 @@ void mcg_tell_failed(int fd, uint32_t carrier, const char *step, int number, con
   struct pollfd peer = {.fd = fd, .events = POLLIN};
   mcg_send_failed(fd, (int)carrier, step, number, text);
   shutdown(fd, SHUT_WR);
-  while (poll(&peer, 1, LINGER_MS) > 0 && recv(fd, unread, sizeof unread, 0) > 0) {}
+  while (poll(&peer, 1, LINGER_MS) > 0 && recv(fd, unread, sizeof unread, 0) > 0) {
+  }
 }
 
 void mcg_jail_note(mcg_jail *jail, const char *format, ...)
@@ -114,7 +121,8 @@ static int close_the_rest(mcg_jail *jail)
 
 static int confine(mcg_jail *jail)
 {
-  if (mcg_jail_rlimits(jail) < 0 || mcg_jail_caps(jail) < 0 || mcg_jail_landlock(jail) < 0) return -1;
+  if (mcg_jail_rlimits(jail) < 0 || mcg_jail_caps(jail) < 0 || mcg_jail_landlock(jail) < 0)
+    return -1;
   return close_the_rest(jail) < 0 ? -1 : mcg_jail_seccomp(jail);
 }
 
@@ -147,8 +155,8 @@ static void serve(mcg_jail *jail, int control) __attribute__((noreturn));
 static void serve(mcg_jail *jail, int control)
 {
   static const char *const env[] = {
-      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-      "HOME=/home/sandbox", "USER=sandbox", "LANG=C.UTF-8", NULL};
+      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/sandbox",
+      "USER=sandbox", "LANG=C.UTF-8", NULL};
   mcg_server_config config = {
       .fd = control,
       .carrier = (int)jail->spec->carrier,
@@ -167,8 +175,8 @@ static void child(const mcg_jail_order *order) __attribute__((noreturn));
 static void child(const mcg_jail_order *order)
 {
   static mcg_jail jail; /* its text lives as long as init */
-  jail = (mcg_jail){.order = order, .spec = &order->spec, .control = order->control, .root = -1,
-                    .fresh = "r"};
+  jail = (mcg_jail){
+      .order = order, .spec = &order->spec, .control = order->control, .root = -1, .fresh = "r"};
   jail.workdir = order->spec.workdir ? order->spec.workdir : "/workspace";
   jail.uid = order->spec.uid ? order->spec.uid : 1000;
   jail.gid = order->spec.gid ? order->spec.gid : 1000;

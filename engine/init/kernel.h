@@ -88,7 +88,8 @@ static inline int mcg_sys_fsopen(const char *type)
   return (int)syscall(MCG_NR_FSOPEN, type, 1); /* FSOPEN_CLOEXEC */
 }
 
-static inline int mcg_sys_fsconfig(int fs, unsigned command, const char *key, const void *value, int aux)
+static inline int mcg_sys_fsconfig(int fs, unsigned command, const char *key, const void *value,
+                                   int aux)
 {
   return (int)syscall(MCG_NR_FSCONFIG, fs, command, key, value, aux);
 }

@@ -22,9 +22,9 @@ enum {
   FS_MAKE_FIFO = 1 << 10,
   FS_MAKE_BLOCK = 1 << 11,
   FS_MAKE_SYM = 1 << 12,
-  FS_REFER = 1 << 13,      /* ABI 2 */
-  FS_TRUNCATE = 1 << 14,   /* ABI 3 */
-  FS_IOCTL_DEV = 1 << 15,  /* ABI 5 */
+  FS_REFER = 1 << 13,       /* ABI 2 */
+  FS_TRUNCATE = 1 << 14,    /* ABI 3 */
+  FS_IOCTL_DEV = 1 << 15,   /* ABI 5 */
   FS_RESOLVE_UNIX = 1 << 16 /* ABI 9 */
 };
 #define FS_ABI_1 0x1fffu

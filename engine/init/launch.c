@@ -156,9 +156,7 @@ static int take_fields(mcg_server *server, const uint8_t *body, size_t len, mcg_
   while (number == 0 && mcg_reader_next(&reader, &field)) {
     char *setting;
     switch (field.tag) {
-    case MCG_TAG_ARG:
-      out->argv[out->argc++] = keep(arena, field.bytes, field.len);
-      break;
+    case MCG_TAG_ARG: out->argv[out->argc++] = keep(arena, field.bytes, field.len); break;
     case MCG_TAG_ENV:
       *step = "env";
       setting = keep(arena, field.bytes, field.len);
@@ -168,9 +166,7 @@ static int take_fields(mcg_server *server, const uint8_t *body, size_t len, mcg_
       }
       put_env(out->launch.envp, &envs, setting);
       break;
-    case MCG_TAG_CWD:
-      out->launch.cwd = keep(arena, field.bytes, field.len);
-      break;
+    case MCG_TAG_CWD: out->launch.cwd = keep(arena, field.bytes, field.len); break;
     case MCG_TAG_USER:
       *step = "user";
       number = take_user(server, &out->launch, keep(arena, field.bytes, field.len), text);

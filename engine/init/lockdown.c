@@ -39,7 +39,8 @@ int mcg_jail_rlimits(mcg_jail *jail)
   if (limit(jail, RLIMIT_CORE, 1, 1, "CORE") < 0 ||
       limit(jail, RLIMIT_MEMLOCK, 64 << 10, 64 << 10, "MEMLOCK") < 0 ||
       limit(jail, RLIMIT_MSGQUEUE, 0, 0, "MSGQUEUE") < 0 ||
-      limit(jail, RLIMIT_NICE, 0, 0, "NICE") < 0 || limit(jail, RLIMIT_RTPRIO, 0, 0, "RTPRIO") < 0 ||
+      limit(jail, RLIMIT_NICE, 0, 0, "NICE") < 0 ||
+      limit(jail, RLIMIT_RTPRIO, 0, 0, "RTPRIO") < 0 ||
       limit(jail, RLIMIT_SIGPENDING, 1024, 1024, "SIGPENDING") < 0 ||
       limit(jail, RLIMIT_STACK, 8 * mib, 64 * mib, "STACK") < 0)
     return -1;

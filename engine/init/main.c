@@ -24,8 +24,8 @@ static int server_mode(char **args)
 {
   static const char *const env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", NULL};
   static const char *const mechanisms[] = {"isolation=none", NULL};
-  mcg_server_config config = {.fd = 3, .env = env, .mechanisms = mechanisms, .confine_paths = 1,
-                              .is_pid1 = getpid() == 1};
+  mcg_server_config config = {
+      .fd = 3, .env = env, .mechanisms = mechanisms, .confine_paths = 1, .is_pid1 = getpid() == 1};
   for (; *args; args++) {
     if (strcmp(*args, "--framed") == 0)
       config.carrier = 1;

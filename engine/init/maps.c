@@ -36,8 +36,10 @@ static void bound(mcg_jail *jail)
   } bounds[] = {{"/proc/sys/user/max_user_namespaces", "0"},
                 {"/proc/sys/user/max_inotify_instances", "64"}};
   unsigned done = 0;
-  for (size_t i = 0; i < 2; i++) done += put(bounds[i].path, bounds[i].most, strlen(bounds[i].most)) == 0;
-  mcg_jail_note(jail, "nested_namespaces=%s", done == 2 ? "none, by count and seccomp" : "none, by seccomp");
+  for (size_t i = 0; i < 2; i++)
+    done += put(bounds[i].path, bounds[i].most, strlen(bounds[i].most)) == 0;
+  mcg_jail_note(jail, "nested_namespaces=%s",
+                done == 2 ? "none, by count and seccomp" : "none, by seccomp");
 }
 
 int mcg_jail_maps(mcg_jail *jail)

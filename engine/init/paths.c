@@ -50,9 +50,11 @@ static bool climbs_out(const char *path)
 static const char *checked(const char *path)
 {
   if (!*path) builtin_fail(EINVAL, "a path is empty");
-  if (strlen(path) >= PATH_MAX) builtin_fail(ENAMETOOLONG, "a path is longer than %d bytes", PATH_MAX - 1);
+  if (strlen(path) >= PATH_MAX)
+    builtin_fail(ENAMETOOLONG, "a path is longer than %d bytes", PATH_MAX - 1);
   const char *below = *path == '/' ? inside(path) : path;
-  if (below && climbs_out(below)) builtin_fail(EXDEV, "%.200s leaves the working directory by \"..\"", path);
+  if (below && climbs_out(below))
+    builtin_fail(EXDEV, "%.200s leaves the working directory by \"..\"", path);
   if (!below && beneath_only) builtin_fail(EXDEV, "%.200s is not in the working directory", path);
   return beneath_only ? below : path;
 }
@@ -69,7 +71,10 @@ static int open_checked(const char *path, int flags, mode_t mode)
   return fd >= 0 || errno != ENOSYS ? (int)fd : mcg_open_beneath(AT_FDCWD, path, flags, mode);
 }
 
-int paths_open(const char *path, int flags, mode_t mode) { return open_checked(checked(path), flags, mode); }
+int paths_open(const char *path, int flags, mode_t mode)
+{
+  return open_checked(checked(path), flags, mode);
+}
 
 int paths_need(const char *path, int flags)
 {

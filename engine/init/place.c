@@ -30,7 +30,8 @@ static int idmap_of(const job *j, const struct stat *st)
 }
 
 /* A clone of the mount at `path`, ids mapped where its file system can; `must`: or else fail. */
-static int detach(const job *j, const char *path, unsigned flags, uint64_t attributes, bool must, int *out)
+static int detach(const job *j, const char *path, unsigned flags, uint64_t attributes, bool must,
+                  int *out)
 {
   struct stat st;
   int mount = mcg_sys_open_tree(AT_FDCWD, path, MCG_OPEN_TREE_CLONE | flags);
@@ -100,7 +101,8 @@ static int project(const job *j)
   struct stat st;
   if (stat(path, &st) < 0) return failed(j, path);
   if (!S_ISDIR(st.st_mode)) return mcg_failure_set(j->failure, j->step, ENOTDIR, "%s", path);
-  if (detach(j, path, 0, MCG_ATTR_RDONLY | MCG_ATTR_NOSUID | MCG_ATTR_NODEV, true, &order->original) < 0)
+  if (detach(j, path, 0, MCG_ATTR_RDONLY | MCG_ATTR_NOSUID | MCG_ATTR_NODEV, true,
+             &order->original) < 0)
     return -1;
   order->project = overlay(order->original, order->disk, "view");
   if (order->project < 0)
@@ -116,7 +118,8 @@ static int binds(const job *j)
   for (size_t i = 0; i < spec->mount_count; i++) {
     uint64_t attributes = MCG_ATTR_NOSUID | MCG_ATTR_NODEV;
     if (!spec->mounts[i].writable) attributes |= MCG_ATTR_RDONLY;
-    if (detach(j, spec->mounts[i].source, MCG_AT_RECURSIVE, attributes, false, &j->order->mounts[i]) < 0)
+    if (detach(j, spec->mounts[i].source, MCG_AT_RECURSIVE, attributes, false,
+               &j->order->mounts[i]) < 0)
       return -1;
   }
   return 0;
@@ -147,7 +150,8 @@ int mcg_place_prepare(mcg_spawner_state *state, mcg_jail_order *order, mcg_failu
   if (!state->root) return 0;
   if (spec->project || (spec->rootfs && spec->rootfs_rw)) {
     order->disk = mcg_disk_tmpfs(spec->disk, order->host_uid, order->host_gid);
-    if (order->disk < 0) return mcg_failure_set(failure, "disk", errno, "mount the sandbox's tmpfs");
+    if (order->disk < 0)
+      return mcg_failure_set(failure, "disk", errno, "mount the sandbox's tmpfs");
   }
   if (spec->rootfs && rootfs(&(job){order, failure, "rootfs"}) < 0) return -1;
   if (spec->project && project(&(job){order, failure, "project"}) < 0) return -1;

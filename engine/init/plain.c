@@ -44,8 +44,12 @@ static void child(const mcg_spawn_spec *spec, int control, const char *directory
   const char *const env[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                              home, "LANG=C.UTF-8", NULL};
   const char *const mechanisms[] = {"isolation=none", place, NULL};
-  mcg_server_config config = {.fd = 3, .carrier = (int)spec->carrier, .workdir = directory,
-                              .env = env, .mechanisms = mechanisms, .confine_paths = 1,
+  mcg_server_config config = {.fd = 3,
+                              .carrier = (int)spec->carrier,
+                              .workdir = directory,
+                              .env = env,
+                              .mechanisms = mechanisms,
+                              .confine_paths = 1,
                               .nofile = spec->nofile};
   umask(022);
   setsid();
@@ -68,14 +72,15 @@ int mcg_plain_start(mcg_spawner_state *state, mcg_box *box, const mcg_spawn_spec
   if (!spec->workdir && make_directory(state, box, failure) < 0) return -1;
   const char *directory = spec->workdir ? spec->workdir : box->directory;
   struct stat st;
-  if (stat(directory, &st) < 0) return mcg_failure_set(failure, "directory", errno, "%s", directory);
-  if (!S_ISDIR(st.st_mode))
-    return mcg_failure_set(failure, "directory", ENOTDIR, "%s", directory);
+  if (stat(directory, &st) < 0)
+    return mcg_failure_set(failure, "directory", errno, "%s", directory);
+  if (!S_ISDIR(st.st_mode)) return mcg_failure_set(failure, "directory", ENOTDIR, "%s", directory);
   int fd = -1;
   mcg_clone_args args = {.flags = CLONE_PIDFD, .pidfd = (uintptr_t)&fd};
   box->pid = mcg_sys_clone3(&args);
   if (box->pid == 0) child(spec, control, directory);
-  if (box->pid < 0) return mcg_failure_set(failure, "clone", errno, "no process for another sandbox");
+  if (box->pid < 0)
+    return mcg_failure_set(failure, "clone", errno, "no process for another sandbox");
   box->pidfd = fd;
   box->control = fcntl(control, F_DUPFD_CLOEXEC, 3);
   return 0;
@@ -90,7 +95,8 @@ int64_t mcg_clock_ms(void)
 
 void mcg_plain_end(mcg_box *box)
 {
-  if (box->control < 0 || shutdown(box->control, SHUT_RDWR) < 0) mcg_sys_pidfd_kill(box->pidfd, SIGKILL);
+  if (box->control < 0 || shutdown(box->control, SHUT_RDWR) < 0)
+    mcg_sys_pidfd_kill(box->pidfd, SIGKILL);
   box->kill_at = mcg_clock_ms() + PATIENCE_MS;
 }
 
@@ -113,7 +119,8 @@ static bool sweep_once(const mcg_spawner_state *state)
     if (known(state, pid)) continue;
     found = true;
     kill(pid, SIGKILL);
-    while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR) {}
+    while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR) {
+    }
   }
   if (file) fclose(file);
   return found;
@@ -121,5 +128,6 @@ static bool sweep_once(const mcg_spawner_state *state)
 
 void mcg_plain_sweep(mcg_spawner_state *state)
 {
-  while (sweep_once(state)) {} /* each one's own children become ours in turn */
+  while (sweep_once(state)) {
+  } /* each one's own children become ours in turn */
 }

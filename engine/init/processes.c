@@ -58,7 +58,8 @@ static bool look_at(int proc, const char *pid, seen *out)
                                    .command_len = command > 0 ? (uint32_t)command : 0};
   if (command <= 0) {
     const char *name = status + strcspn(status, "\t") + 1;
-    int shown = snprintf(out->command, sizeof out->command, "[%.*s]", (int)strcspn(name, "\n"), name);
+    int shown =
+        snprintf(out->command, sizeof out->command, "[%.*s]", (int)strcspn(name, "\n"), name);
     out->entry.command_len = (uint32_t)shown;
   }
   return true;

@@ -304,11 +304,13 @@ static int judge_host(apply *a, const entry *e, const paths *gone, const paths *
 }
 
 /* Will there be a `name` beside this entry when all is applied? */
-static bool beside(apply *a, const entry *e, const char *name, const paths *gone, const paths *added)
+static bool beside(apply *a, const entry *e, const char *name, const paths *gone,
+                   const paths *added)
 {
   char path[PATH_MAX];
   int before = (int)(base_of(e->path) - e->path);
-  if (snprintf(path, sizeof path, "%.*s%s", before, e->path, name) >= (int)sizeof path) return false;
+  if (snprintf(path, sizeof path, "%.*s%s", before, e->path, name) >= (int)sizeof path)
+    return false;
   if (holds(added, path)) return true;
   int fd = holds(gone, path) ? -1 : mcg_open_beneath(a->dir, path, O_PATH, 0);
   if (fd >= 0) close(fd);
@@ -326,8 +328,9 @@ static int judge_repository(apply *a, const entry *e, const paths *gone, const p
   if (!part) return 0;
   for (size_t i = 0; i < 4; i++) there[i] = beside(a, e, parts[i], gone, added);
   if (there[0] && ((there[1] && there[2]) || there[3]))
-    return refuse(a, e, "it makes its directory a git repository (the like of .git), whose "
-                        "configuration runs as you");
+    return refuse(a, e,
+                  "it makes its directory a git repository (the like of .git), whose "
+                  "configuration runs as you");
   return 0;
 }
 
@@ -411,7 +414,8 @@ static int open_stage(apply *a)
   }
   if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
     close(fd);
-    return mcg_trouble_set(a->trouble, ESTALE, "changes are being applied to the project right now");
+    return mcg_trouble_set(a->trouble, ESTALE,
+                           "changes are being applied to the project right now");
   }
   clear_stage(fd);
   a->stage = fd;

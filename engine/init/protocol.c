@@ -40,7 +40,8 @@ bool mcg_frame_decode(const uint8_t in[MCG_FRAME_HEADER], mcg_frame *out)
   frame.channel = (uint32_t)get_le(&at, 4);
   uint64_t zero = get_le(&at, 4);
   frame.sequence = get_le(&at, 8);
-  if (frame.length > MCG_FRAME_MAX || frame.type < MCG_F_HELLO || frame.type > MCG_F_LAST) return false;
+  if (frame.length > MCG_FRAME_MAX || frame.type < MCG_F_HELLO || frame.type > MCG_F_LAST)
+    return false;
   if ((frame.flags & ~MCG_FRAME_MORE) || frame.stream > 2 || frame.fds > MCG_FDS_MAX) return false;
   if (zero || frame.sequence == 0) return false;
   *out = frame;

@@ -122,7 +122,7 @@ enum mcg_tag {
 
 enum mcg_exec_flag {
   MCG_EXEC_PTY = 1,
-  MCG_EXEC_DETACH = 2, /* outlives its connection; streams are /dev/null unless redirected */
+  MCG_EXEC_DETACH = 2,   /* outlives its connection; streams are /dev/null unless redirected */
   MCG_EXEC_NO_STDIN = 4, /* stdin is /dev/null */
   MCG_EXEC_BUILTIN = 8
 };

@@ -24,7 +24,8 @@ int mcg_pty_open(unsigned cols, unsigned rows, int *master, int *slave)
   int fd = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (fd < 0) return errno;
   int peer = -1;
-  if (ioctl(fd, TIOCSPTLCK, &lock) == 0) peer = ioctl(fd, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (ioctl(fd, TIOCSPTLCK, &lock) == 0)
+    peer = ioctl(fd, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (peer < 0) {
     number = errno;
     close(fd);

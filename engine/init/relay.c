@@ -13,7 +13,10 @@
 #define GRANT_AT (MCG_WINDOW / 4)
 #define CREDIT_MAX (1u << 30)
 
-void mcg_relay_init(mcg_relay *relay) { *relay = (mcg_relay){.fd = -1}; }
+void mcg_relay_init(mcg_relay *relay)
+{
+  *relay = (mcg_relay){.fd = -1};
+}
 
 static void relay_close_fd(mcg_relay *relay)
 {
@@ -144,7 +147,8 @@ static void end_input(mcg_command *command)
   struct termios mode;
   if ((command->flags & MCG_EXEC_PTY) && relay->fd >= 0) {
     uint8_t end = tcgetattr(relay->fd, &mode) == 0 ? mode.c_cc[VEOF] : 4;
-    if (write(relay->fd, &end, 1) < 0 && errno == EAGAIN) return; /* its buffer is full: it is not reading */
+    if (write(relay->fd, &end, 1) < 0 && errno == EAGAIN)
+      return; /* its buffer is full: it is not reading */
   }
   relay_close_fd(relay);
 }
@@ -154,7 +158,8 @@ static void in_ready(mcg_command *command)
 {
   mcg_relay *relay = &command->relay[0];
   while (relay->len) {
-    ssize_t len = relay->fd < 0 ? (ssize_t)relay->len : write(relay->fd, relay->bytes + relay->at, relay->len);
+    ssize_t len = relay->fd < 0 ? (ssize_t)relay->len
+                                : write(relay->fd, relay->bytes + relay->at, relay->len);
     if (len < 0 && (errno == EAGAIN || errno == EINTR)) break;
     if (len < 0) { /* nobody reads it any more, and the engine may as well know */
       relay_close_fd(relay);

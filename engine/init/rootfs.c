@@ -16,15 +16,16 @@ static const char *const PLACES[] = {"dev", "proc", "tmp", "var/tmp", "run", "et
 /* 1: it is there; 0: it is missing; -1: refused. */
 static int look(mcg_jail *jail, int rootfs, const char *place)
 {
-  int fd = mcg_sys_openat2(rootfs, place, O_PATH | O_DIRECTORY,
-                           MCG_RESOLVE_IN_ROOT | MCG_RESOLVE_NO_SYMLINKS | MCG_RESOLVE_NO_MAGICLINKS);
+  int fd =
+      mcg_sys_openat2(rootfs, place, O_PATH | O_DIRECTORY,
+                      MCG_RESOLVE_IN_ROOT | MCG_RESOLVE_NO_SYMLINKS | MCG_RESOLVE_NO_MAGICLINKS);
   if (fd >= 0) {
     close(fd);
     return 1;
   }
   if (errno == ENOENT) return 0;
-  return mcg_jail_fail(jail, "rootfs", errno, "/%s in %s is a symbolic link or not a directory", place,
-                       jail->spec->rootfs);
+  return mcg_jail_fail(jail, "rootfs", errno, "/%s in %s is a symbolic link or not a directory",
+                       place, jail->spec->rootfs);
 }
 
 static int make_dirs(const char *base, const char *place)
@@ -48,7 +49,8 @@ static int add_missing(mcg_jail *jail, int rootfs, const char *base)
   for (size_t i = 0; i <= COUNT(PLACES); i++) {
     const char *place = i < COUNT(PLACES) ? PLACES[i] : jail->workdir + strspn(jail->workdir, "/");
     if (strstr(place, "..") || !*place)
-      return mcg_jail_fail(jail, "workdir", EINVAL, "%s: not a directory to work in", jail->workdir);
+      return mcg_jail_fail(jail, "workdir", EINVAL, "%s: not a directory to work in",
+                           jail->workdir);
     int found = look(jail, rootfs, place);
     if (found < 0) return -1;
     if (found == 0 && make_dirs(base, place) < 0)
@@ -61,8 +63,9 @@ static int add_missing(mcg_jail *jail, int rootfs, const char *base)
 
 static ssize_t read_inside(int rootfs, const char *path, char *out, size_t size)
 {
-  int fd = mcg_sys_openat2(rootfs, path, O_RDONLY | O_NONBLOCK | O_NOCTTY,
-                           MCG_RESOLVE_IN_ROOT | MCG_RESOLVE_NO_SYMLINKS | MCG_RESOLVE_NO_MAGICLINKS);
+  int fd =
+      mcg_sys_openat2(rootfs, path, O_RDONLY | O_NONBLOCK | O_NOCTTY,
+                      MCG_RESOLVE_IN_ROOT | MCG_RESOLVE_NO_SYMLINKS | MCG_RESOLVE_NO_MAGICLINKS);
   struct stat st;
   ssize_t got = -1;
   if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) got = read(fd, out, size);
@@ -108,8 +111,8 @@ static int lower(mcg_jail *jail)
 static int overlay(mcg_jail *jail)
 {
   bool rw = jail->spec->rootfs_rw;
-  const char *options = rw ? "lowerdir=l,upperdir=d/upper,workdir=d/ovl,userxattr"
-                           : "lowerdir=k:l,userxattr";
+  const char *options =
+      rw ? "lowerdir=l,upperdir=d/upper,workdir=d/ovl,userxattr" : "lowerdir=k:l,userxattr";
   unsigned long flags = MS_NOSUID | MS_NODEV | (rw ? 0 : MS_RDONLY);
   if (mount("overlay", "r", "overlay", flags, options) < 0)
     return mcg_jail_fail(jail, "rootfs", errno, "mount an overlay on %s", jail->spec->rootfs);
@@ -126,7 +129,8 @@ static int given(mcg_jail *jail)
   int rc = place < 0 ? -1 : mcg_sys_move_mount(jail->rootfs, place);
   if (place >= 0) close(place);
   if (rc == 0) jail->root = open("r", O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (rc < 0 || jail->root < 0) return mcg_jail_fail(jail, "rootfs", errno, "%s", jail->spec->rootfs);
+  if (rc < 0 || jail->root < 0)
+    return mcg_jail_fail(jail, "rootfs", errno, "%s", jail->spec->rootfs);
   if (add_missing(jail, jail->root, "r") < 0 || add_user(jail, jail->root, "r") < 0) return -1;
   if (jail->spec->project && mcg_jail_project_places(jail, "r") < 0) return -1;
   mcg_jail_note(jail, "rootfs=overlay, writable");

@@ -58,7 +58,8 @@ static bool say_hello(mcg_conn *conn, const mcg_server_config *config)
     mcg_wire_put_str(&body, MCG_TAG_MECHANISM, config->mechanisms[i]);
   if (config->oom_adjust) {
     bool there = access("/proc/self/oom_score_adj", F_OK) == 0;
-    mcg_wire_put_str(&body, MCG_TAG_MECHANISM, there ? "oom_score=commands first" : "oom_score=none");
+    mcg_wire_put_str(&body, MCG_TAG_MECHANISM,
+                     there ? "oom_score=commands first" : "oom_score=none");
   }
   mcg_wire_put_u64(&body, MCG_TAG_PID, (uint64_t)getpid());
   mcg_conn_send(conn, MCG_F_HELLO, 0, 0, &body, NULL, 0);
@@ -90,7 +91,8 @@ static bool on_attach(mcg_conn *conn)
 }
 
 /* What can only be meant for a command that is there; late ones are harmless. */
-static bool on_command(mcg_command *command, const mcg_frame *frame, const uint8_t *body, size_t len)
+static bool on_command(mcg_command *command, const mcg_frame *frame, const uint8_t *body,
+                       size_t len)
 {
   bool framed = command->conn->carrier == MCG_FRAMED;
   uint64_t signo;
@@ -179,7 +181,8 @@ static void watch_all(mcg_server *server, mcg_poll *set)
   watch(set, server->wake, POLLIN, (mcg_watch){.kind = WATCH_WAKE});
   if (server->idle) watch(set, server->idle_fd, POLLIN, (mcg_watch){.kind = WATCH_PARENT});
   for (mcg_conn *conn = server->conns; conn; conn = conn->next) {
-    short events = (short)((conn->queued < MCG_CONN_FULL ? POLLIN : 0) | (conn->queued ? POLLOUT : 0));
+    short events =
+        (short)((conn->queued < MCG_CONN_FULL ? POLLIN : 0) | (conn->queued ? POLLOUT : 0));
     watch(set, conn->fd, events, (mcg_watch){.kind = WATCH_CONN, .conn = conn});
   }
   for (mcg_command *command = server->commands; command; command = command->next) {
@@ -323,7 +326,8 @@ static const char *prepare(mcg_server *server)
   server->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
   server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (server->wake < 0) return "eventfd";
-  if (config->carrier == MCG_FRAMED) fcntl(config->fd, F_SETFL, fcntl(config->fd, F_GETFL) | O_NONBLOCK);
+  if (config->carrier == MCG_FRAMED)
+    fcntl(config->fd, F_SETFL, fcntl(config->fd, F_GETFL) | O_NONBLOCK);
   return NULL;
 }
 

@@ -33,10 +33,10 @@ typedef struct mcg_server_config {
   const char *const *env;        /* base environment of every command, NULL-terminated */
   const char *const *mechanisms; /* "name=value" for HELLO, NULL-terminated; may be NULL */
   int confine_paths; /* 1: paths of built-ins must stay beneath workdir (plain sandboxes) */
-  int range_map;     /* 1: `user=` works: init holds SETUID, SETGID and KILL in its user namespace */
-  unsigned nofile;   /* RLIMIT_NOFILE of commands, 0: as init's own */
-  int is_pid1;       /* 0: init makes itself a subreaper, and never uses kill(-1) */
-  int oom_adjust;    /* oom_score_adj of commands, 0: leave it */
+  int range_map;   /* 1: `user=` works: init holds SETUID, SETGID and KILL in its user namespace */
+  unsigned nofile; /* RLIMIT_NOFILE of commands, 0: as init's own */
+  int is_pid1;     /* 0: init makes itself a subreaper, and never uses kill(-1) */
+  int oom_adjust;  /* oom_score_adj of commands, 0: leave it */
   unsigned uid, gid; /* range_map: who commands are without `user=` */
 } mcg_server_config;
 

@@ -38,12 +38,12 @@ enum mcg_spawn_op {
 
 enum mcg_spawn_tag {
   /* shared numbers with protocol.h are not implied: this is its own space */
-  MCG_ST_KIND = 1,   /* u32 mcg_spawn_kind */
-  MCG_ST_ID,         /* text, for names of cgroups; [A-Za-z0-9-] */
-  MCG_ST_PROFILE,    /* u32 mcg_spawn_profile */
-  MCG_ST_NETWORK,    /* u32: 0 own and empty, 1 the host's */
-  MCG_ST_CARRIER,    /* u32: 0 SOCK_SEQPACKET, 1 SOCK_STREAM */
-  MCG_ST_UID,        /* u32 inside; 1000 unless given */
+  MCG_ST_KIND = 1, /* u32 mcg_spawn_kind */
+  MCG_ST_ID,       /* text, for names of cgroups; [A-Za-z0-9-] */
+  MCG_ST_PROFILE,  /* u32 mcg_spawn_profile */
+  MCG_ST_NETWORK,  /* u32: 0 own and empty, 1 the host's */
+  MCG_ST_CARRIER,  /* u32: 0 SOCK_SEQPACKET, 1 SOCK_STREAM */
+  MCG_ST_UID,      /* u32 inside; 1000 unless given */
   MCG_ST_GID,
   MCG_ST_ROOTFS,     /* text: host directory; absent: the host's /usr, read-only */
   MCG_ST_ROOTFS_RW,  /* u32 1: an overlay makes the rootfs writable, on the sandbox's own disk */
@@ -60,22 +60,39 @@ enum mcg_spawn_tag {
   MCG_ST_NOFILE,     /* u32 */
   MCG_ST_HOSTNAME,
   /* answers */
-  MCG_ST_STEP, MCG_ST_ERRNO, MCG_ST_TEXT, MCG_ST_ENFORCED, MCG_ST_CODE, MCG_ST_SIGNO, MCG_ST_ARG,
+  MCG_ST_STEP,
+  MCG_ST_ERRNO,
+  MCG_ST_TEXT,
+  MCG_ST_ENFORCED,
+  MCG_ST_CODE,
+  MCG_ST_SIGNO,
+  MCG_ST_ARG,
   /* facts of READY, u32 each unless said */
-  MCG_ST_CGROUP,      /* mcg_cgroup_mode */
-  MCG_ST_CGROUP_CAN,  /* bits 1 memory, 2 cpu, 4 pids */
-  MCG_ST_PRIVILEGED,  /* 1: it is root here and can give uids and mounts away */
-  MCG_ST_LANDLOCK,    /* ABI, 0: none */
+  MCG_ST_CGROUP,     /* mcg_cgroup_mode */
+  MCG_ST_CGROUP_CAN, /* bits 1 memory, 2 cpu, 4 pids */
+  MCG_ST_PRIVILEGED, /* 1: it is root here and can give uids and mounts away */
+  MCG_ST_LANDLOCK,   /* ABI, 0: none */
   MCG_ST_VERSION,
   /* counters */
-  MCG_ST_MEMORY_NOW, MCG_ST_MEMORY_PEAK, MCG_ST_CPU_US, MCG_ST_PIDS_NOW, MCG_ST_OOM_KILLS,
+  MCG_ST_MEMORY_NOW,
+  MCG_ST_MEMORY_PEAK,
+  MCG_ST_CPU_US,
+  MCG_ST_PIDS_NOW,
+  MCG_ST_OOM_KILLS,
   MCG_ST_PIDS_HITS,
   /* sub-fields of MCG_ST_MOUNT */
-  MCG_SM_SOURCE, MCG_SM_TARGET, MCG_SM_WRITABLE
+  MCG_SM_SOURCE,
+  MCG_SM_TARGET,
+  MCG_SM_WRITABLE
 };
 
 enum mcg_spawn_kind { MCG_KIND_JAIL, MCG_KIND_PLAIN };
-enum mcg_spawn_profile { MCG_PROFILE_DEFAULT, MCG_PROFILE_STRICT, MCG_PROFILE_PACKAGES, MCG_PROFILE_DEBUG };
+enum mcg_spawn_profile {
+  MCG_PROFILE_DEFAULT,
+  MCG_PROFILE_STRICT,
+  MCG_PROFILE_PACKAGES,
+  MCG_PROFILE_DEBUG
+};
 enum mcg_cgroup_mode { MCG_CGROUP_NONE, MCG_CGROUP_V1, MCG_CGROUP_V2 };
 
 typedef struct mcg_spawn_mount {
@@ -85,7 +102,8 @@ typedef struct mcg_spawn_mount {
 
 /* The fields of CREATE, decoded. Strings are owned; NULL or 0 where absent. */
 typedef struct mcg_spawn_spec {
-  uint32_t kind, profile, network, carrier, uid, gid, rootfs_rw, disk_image, cpu_milli, pids, nofile;
+  uint32_t kind, profile, network, carrier, uid, gid, rootfs_rw, disk_image, cpu_milli, pids,
+      nofile;
   uint64_t memory, disk;
   char *id, *rootfs, *workdir, *project, *hostname;
   mcg_spawn_mount *mounts;
@@ -93,7 +111,8 @@ typedef struct mcg_spawn_spec {
 } mcg_spawn_spec;
 
 void mcg_spawn_spec_encode(const mcg_spawn_spec *spec, mcg_wire *out);
-bool mcg_spawn_spec_decode(const void *bytes, size_t len, mcg_spawn_spec *out); /* fini either way */
+bool mcg_spawn_spec_decode(const void *bytes, size_t len,
+                           mcg_spawn_spec *out); /* fini either way */
 void mcg_spawn_spec_fini(mcg_spawn_spec *spec);
 
 #endif

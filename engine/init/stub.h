@@ -24,7 +24,15 @@ enum mcg_slot_flag {
   MCG_SLOT_REFUSED = 8  /* no process could be made (error) */
 };
 
-enum mcg_step { MCG_STEP_EXEC, MCG_STEP_FORK, MCG_STEP_CWD, MCG_STEP_USER, MCG_STEP_LIMIT, MCG_STEP_TERMINAL, MCG_STEP_STREAMS };
+enum mcg_step {
+  MCG_STEP_EXEC,
+  MCG_STEP_FORK,
+  MCG_STEP_CWD,
+  MCG_STEP_USER,
+  MCG_STEP_LIMIT,
+  MCG_STEP_TERMINAL,
+  MCG_STEP_STREAMS
+};
 const char *mcg_step_name(int step);
 
 typedef struct mcg_rlimit {
@@ -35,7 +43,7 @@ typedef struct mcg_rlimit {
 /* Everything the child of vfork needs, made before: it only calls the kernel. */
 typedef struct mcg_launch {
   char *const *paths; /* what to try, in order, NULL-terminated */
-  char **shell_argv;  /* [0] "/bin/sh", [1] the program's name (a path when the shell runs it) ... */
+  char **shell_argv; /* [0] "/bin/sh", [1] the program's name (a path when the shell runs it) ... */
   char **envp;
   const char *cwd; /* NULL: init's */
   int fds[3];
@@ -51,9 +59,9 @@ typedef struct mcg_launch {
 #define MCG_SLOT_TEXT 256
 typedef struct mcg_slot {
   const mcg_launch *launch;
-  int wake;           /* eventfd */
-  _Atomic int turn;   /* futex: changes when the stub has something to do again */
-  _Atomic int leave;  /* that is: to exit */
+  int wake;          /* eventfd */
+  _Atomic int turn;  /* futex: changes when the stub has something to do again */
+  _Atomic int leave; /* that is: to exit */
   _Atomic int kill;
   _Atomic unsigned flags;
   int pid, pidfd; /* of the command; the pidfd is init's too */

@@ -38,6 +38,9 @@ static inline long mcg_sys(long n, long a, long b, long c, long d, long e)
 #error "mooncage-init knows the system call instruction of x86_64 and aarch64 only"
 #endif
 
-static inline long mcg_sys3(long n, long a, long b, long c) { return mcg_sys(n, a, b, c, 0, 0); }
+static inline long mcg_sys3(long n, long a, long b, long c)
+{
+  return mcg_sys(n, a, b, c, 0, 0);
+}
 
 #endif

@@ -58,7 +58,8 @@ static void finish_header(tar_header *header, char type, uint64_t size, const st
 }
 
 /* "LENGTH KEY=VALUE\n", where LENGTH counts itself. */
-static void add_record(char **out, size_t *len, const char *key, const char *value, size_t value_len)
+static void add_record(char **out, size_t *len, const char *key, const char *value,
+                       size_t value_len)
 {
   size_t body = strlen(key) + value_len + 3, total = body + 1;
   char digits[24];
@@ -99,7 +100,8 @@ static bool split_name(tar_header *header, const char *path, size_t len)
     memcpy(header->name, path, len);
     return true;
   }
-  for (size_t cut = len - 1 > sizeof header->prefix ? sizeof header->prefix : len - 2; cut > 0; cut--) {
+  for (size_t cut = len - 1 > sizeof header->prefix ? sizeof header->prefix : len - 2; cut > 0;
+       cut--) {
     if (path[cut] != '/') continue;
     if (len - cut - 1 > sizeof header->name) return false;
     memcpy(header->prefix, path, cut);
@@ -163,7 +165,8 @@ static void pack_file(packer *pack, int dir, const char *name, const char *path)
   struct stat info;
   int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (fd < 0 && errno == ENOENT) return;
-  if (fd < 0 || fstat(fd, &info) < 0) builtin_fail(errno, "cannot read %.200s: %s", path, strerror(errno));
+  if (fd < 0 || fstat(fd, &info) < 0)
+    builtin_fail(errno, "cannot read %.200s: %s", path, strerror(errno));
   if (S_ISREG(info.st_mode)) {
     const char *first = info.st_nlink > 1 ? first_name(pack, &info, path) : NULL;
     put_header(path, first ? TAR_HARD : TAR_FILE, first ? 0 : (uint64_t)info.st_size, first, &info);
@@ -172,7 +175,8 @@ static void pack_file(packer *pack, int dir, const char *name, const char *path)
   close(fd);
 }
 
-static void pack_link(packer *pack, int dir, const char *name, const char *path, const struct stat *info)
+static void pack_link(packer *pack, int dir, const char *name, const char *path,
+                      const struct stat *info)
 {
   char target[PATH_MAX];
   if (pack->strict) builtin_fail(ELOOP, "%.200s is a symbolic link", path);
@@ -237,7 +241,8 @@ static pending *pack_here(packer *pack, pending *below)
   while ((name = entries_next(&list))) {
     walk_path(&pack->walk, name);
     struct stat info;
-    bool directory = fstatat(pack->walk.fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
+    bool directory =
+        fstatat(pack->walk.fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
     if (!directory) {
       pack_entry(pack, pack->walk.fd, name, pack->walk.path);
       continue;
@@ -282,7 +287,8 @@ void builtin_pack(int argc, char **argv)
     int dir = paths_parent(argv[1], name);
     pack_entry(&pack, dir, name, name);
   } else {
-    if (fd < 0 || fstat(fd, &info) < 0) builtin_fail(errno, "cannot open %.200s: %s", argv[1], strerror(errno));
+    if (fd < 0 || fstat(fd, &info) < 0)
+      builtin_fail(errno, "cannot open %.200s: %s", argv[1], strerror(errno));
     walk_init(&pack.walk, fd);
     pack_directory(".", &info);
     pack_tree(&pack);

@@ -58,7 +58,10 @@ static void skip(uint64_t len)
   }
 }
 
-static uint64_t padding(uint64_t len) { return (TAR_BLOCK - len % TAR_BLOCK) % TAR_BLOCK; }
+static uint64_t padding(uint64_t len)
+{
+  return (TAR_BLOCK - len % TAR_BLOCK) % TAR_BLOCK;
+}
 
 /* Octal with blanks around it, or base 256 (GNU) when the first bit is set. */
 static uint64_t number_in(const char *field, size_t size)
@@ -66,7 +69,8 @@ static uint64_t number_in(const char *field, size_t size)
   uint64_t value = 0;
   size_t i = 0;
   if ((unsigned char)field[0] & 0x80) {
-    if ((unsigned char)field[0] != 0x80) builtin_fail(EINVAL, "the archive holds a number out of range");
+    if ((unsigned char)field[0] != 0x80)
+      builtin_fail(EINVAL, "the archive holds a number out of range");
     for (i = 1; i < size; i++) {
       if (value >> 55) builtin_fail(EINVAL, "the archive holds a number out of range");
       value = value << 8 | (unsigned char)field[i];
@@ -78,7 +82,8 @@ static uint64_t number_in(const char *field, size_t size)
     if (value >> 60) builtin_fail(EINVAL, "the archive holds a number out of range");
     value = value << 3 | (uint64_t)(field[i] - '0');
   }
-  if (i < size && field[i] != ' ' && field[i] != 0) builtin_fail(EINVAL, "the archive holds a bad number");
+  if (i < size && field[i] != ' ' && field[i] != 0)
+    builtin_fail(EINVAL, "the archive holds a bad number");
   return value;
 }
 
@@ -110,7 +115,8 @@ static uint64_t decimal(const char *text, size_t len, size_t *used)
   uint64_t value = 0;
   size_t i = 0;
   for (; i < len && text[i] >= '0' && text[i] <= '9'; i++) {
-    if (value > (UINT64_MAX >> 1) / 10) builtin_fail(EINVAL, "the archive holds a number out of range");
+    if (value > (UINT64_MAX >> 1) / 10)
+      builtin_fail(EINVAL, "the archive holds a number out of range");
     value = value * 10 + (uint64_t)(text[i] - '0');
   }
   *used = i;
@@ -298,7 +304,8 @@ static void make_link(unpacker *pack, char *path, const char *target)
 {
   const char *name;
   int dir = parent_of(pack, path, &name);
-  if (!*target || strlen(target) >= PATH_MAX) builtin_fail(EINVAL, "the link %.180s has a bad target", path);
+  if (!*target || strlen(target) >= PATH_MAX)
+    builtin_fail(EINVAL, "the link %.180s has a bad target", path);
   clear_way(dir, name, path);
   if (symlinkat(target, dir, name) < 0) failed(path);
 }
@@ -335,7 +342,8 @@ static void name_of(const tar_header *header, char out[PATH_MAX])
 {
   char joined[sizeof header->prefix + sizeof header->name + 2];
   size_t prefix = 0;
-  if (memcmp(header->magic, "ustar\0", 6) == 0) prefix = strnlen(header->prefix, sizeof header->prefix);
+  if (memcmp(header->magic, "ustar\0", 6) == 0)
+    prefix = strnlen(header->prefix, sizeof header->prefix);
   memcpy(joined, header->prefix, prefix);
   if (prefix) joined[prefix++] = '/';
   size_t len = strnlen(header->name, sizeof header->name);
@@ -360,7 +368,8 @@ static void take_entry(unpacker *pack, const tar_header *header, uint64_t size)
   mode_t mode = (mode_t)(number_in(header->mode, sizeof header->mode) & 0777);
   bool directory = header->type == TAR_DIR;
   size_t raw = strnlen(header->name, sizeof header->name);
-  if (header->type == TAR_FILE_OLD && raw && header->name[raw - 1] == '/') directory = true; /* V7 */
+  if (header->type == TAR_FILE_OLD && raw && header->name[raw - 1] == '/')
+    directory = true; /* V7 */
   if (!*path && !directory) builtin_fail(EINVAL, "the archive holds an entry without a name");
   if (directory) {
     make_directory(pack, path, mode, mtime);

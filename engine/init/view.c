@@ -18,7 +18,8 @@ int mcg_jail_project_places(mcg_jail *jail, const char *base)
   snprintf(path, sizeof path, "%s/mooncage/a", base);
   if (mkdir(path, 0755) < 0) return mcg_jail_fail(jail, "project", errno, "make /mooncage/a");
   snprintf(path, sizeof path, "%s/mooncage/b", base);
-  if (symlink(jail->workdir, path) < 0) return mcg_jail_fail(jail, "project", errno, "link /mooncage/b");
+  if (symlink(jail->workdir, path) < 0)
+    return mcg_jail_fail(jail, "project", errno, "link /mooncage/b");
   return 0;
 }
 
@@ -42,7 +43,8 @@ static int original(mcg_jail *jail)
   int stage = open("p", O_PATH | O_DIRECTORY | O_CLOEXEC);
   int rc = stage < 0 ? -1 : mcg_sys_move_mount(jail->original, stage);
   if (stage >= 0) close(stage);
-  if (rc < 0) return mcg_jail_fail(jail, "project", errno, "%s: not a directory", jail->spec->project);
+  if (rc < 0)
+    return mcg_jail_fail(jail, "project", errno, "%s: not a directory", jail->spec->project);
   int target = mcg_jail_target(jail, "project", "/mooncage/a", true);
   if (target < 0) return -1;
   rc = mcg_jail_bind(jail, "project", "p", target);

@@ -23,7 +23,10 @@ void walk_fini(tree_walk *walk)
 }
 
 /* The current directory's own path ends at the last level's path_len. */
-static size_t here(const tree_walk *walk) { return walk->depth ? walk->levels[walk->depth - 1].path_len : 0; }
+static size_t here(const tree_walk *walk)
+{
+  return walk->depth ? walk->levels[walk->depth - 1].path_len : 0;
+}
 
 void walk_path(tree_walk *walk, const char *name)
 {
@@ -62,7 +65,8 @@ bool walk_up(tree_walk *walk, char name[256])
   if (walk->depth == 0) return false;
   walk_level *level = &walk->levels[walk->depth - 1];
   int fd = openat(walk->fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0 || fstat(fd, &above) < 0) builtin_fail(errno, "cannot go back up: %s", strerror(errno));
+  if (fd < 0 || fstat(fd, &above) < 0)
+    builtin_fail(errno, "cannot go back up: %s", strerror(errno));
   if (above.st_dev != level->dev || above.st_ino != level->ino)
     builtin_fail(EBUSY, "the tree was moved while it was walked");
   close(walk->fd);

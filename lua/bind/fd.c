@@ -78,7 +78,7 @@ static int start_polling(mcg_fd *f)
   struct epoll_event event = {.events = f->writes ? EPOLLOUT : EPOLLIN};
   if (epoll_ctl(f->epoll, EPOLL_CTL_ADD, f->fd, &event) < 0) {
     if (errno != EPERM) return -1;
-    event.events = EPOLLOUT; /* a regular file or /dev/null is always ready: */
+    event.events = EPOLLOUT;             /* a regular file or /dev/null is always ready: */
     f->always = eventfd(0, EFD_CLOEXEC); /* and so is this, which stands in for it */
     if (f->always < 0 || epoll_ctl(f->epoll, EPOLL_CTL_ADD, f->always, &event) < 0) return -1;
   }
@@ -112,8 +112,9 @@ ssize_t mcg_fd_write(mcg_fd *f, const void *bytes, size_t len)
     }
     if (len > PIPE_BUF) len = PIPE_BUF; /* this much fits when poll says writable */
   }
-  do n = f->kind == SOCKET ? send(f->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL)
-                           : write(f->fd, bytes, len);
+  do
+    n = f->kind == SOCKET ? send(f->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL)
+                          : write(f->fd, bytes, len);
   while (n < 0 && errno == EINTR);
   return n;
 }

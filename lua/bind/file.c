@@ -46,7 +46,8 @@ static int upload(lua_State *L, const char *from, const char *to)
 {
   struct call c;
   if (!begin(L, &c)) return mcg_lua_canceled(L, c.task);
-  return go(L, &c, mcg_file_upload(c.session, from, to, mcg_lua_done, c.ticket, &c.ticket->op, &c.err));
+  return go(L, &c,
+            mcg_file_upload(c.session, from, to, mcg_lua_done, c.ticket, &c.ticket->op, &c.err));
 }
 
 /* session:write(path, data | { from = host_path }, mode) -> true | nil, err */
@@ -70,8 +71,9 @@ static int file_write(lua_State *L)
   int mode = mcg_lua_mode(L, 4, 0644, "write");
   struct call c;
   if (!begin(L, &c)) return mcg_lua_canceled(L, c.task);
-  return go(L, &c, mcg_file_write(c.session, path, bytes, len, (uint32_t)mode, mcg_lua_done, c.ticket,
-                                  &c.err));
+  return go(
+      L, &c,
+      mcg_file_write(c.session, path, bytes, len, (uint32_t)mode, mcg_lua_done, c.ticket, &c.err));
 }
 
 static void push_info(lua_State *L, const mcg_file_info *f)
@@ -88,8 +90,11 @@ static void push_info(lua_State *L, const mcg_file_info *f)
   const struct {
     const char *key;
     double value;
-  } numbers[] = {{"size", (double)f->size}, {"mode", f->mode}, {"uid", f->uid},
-                 {"gid", f->gid},           {"mtime", f->mtime}};
+  } numbers[] = {{"size", (double)f->size},
+                 {"mode", f->mode},
+                 {"uid", f->uid},
+                 {"gid", f->gid},
+                 {"mtime", f->mtime}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     lua_pushnumber(L, numbers[i].value);
     lua_setfield(L, -2, numbers[i].key);
@@ -204,8 +209,8 @@ static int file_download(lua_State *L)
 }
 
 const luaL_Reg mcg_lua_file_methods[] = {
-    {"read", file_read},     {"write", file_write},   {"list", file_list},
-    {"stat", file_stat},     {"mkdir", file_mkdir},   {"remove", file_remove},
-    {"move", file_move},     {"upload", file_upload}, {"download", file_download},
+    {"read", file_read}, {"write", file_write},   {"list", file_list},
+    {"stat", file_stat}, {"mkdir", file_mkdir},   {"remove", file_remove},
+    {"move", file_move}, {"upload", file_upload}, {"download", file_download},
     {NULL, NULL},
 };

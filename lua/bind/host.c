@@ -84,7 +84,6 @@ bool mcg_lua_turn(mcg_lua *host)
   return more != 0;
 }
 
-
 int mcg_lua_call(mcg_lua *host, const char *what, lua_CFunction fn, void *ctx)
 {
   const char *outer = host->callback;

@@ -17,7 +17,8 @@ static const char *const level_names[] = {"debug", "info", "warning", "error"};
 void mcg_lua_log(void *data, mcg_log_level level, const char *message)
 {
   mcg_lua *host = data;
-  if ((int)level >= host->log_level) fprintf(stderr, "mooncage: %s: %s\n", level_names[level], message);
+  if ((int)level >= host->log_level)
+    fprintf(stderr, "mooncage: %s: %s\n", level_names[level], message);
   if (host->log_ref == LUA_NOREF || host->closing) return;
   size_t len = strlen(message);
   struct mcg_log_line *line = malloc(sizeof *line + len + 1);
@@ -48,8 +49,7 @@ void mcg_lua_log_deliver(mcg_lua *host)
   host->log_end = &host->log_lines;
   while (line) {
     struct mcg_log_line *next = line->next;
-    if (host->log_ref != LUA_NOREF &&
-        mcg_lua_call(host, "on_log", deliver_protected, line) != 0) {
+    if (host->log_ref != LUA_NOREF && mcg_lua_call(host, "on_log", deliver_protected, line) != 0) {
       const char *why = lua_tostring(host->L, -1);
       fprintf(stderr, "mooncage: error: on_log failed: %s\n", why ? why : "unknown error");
       lua_pop(host->L, 1);

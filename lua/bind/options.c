@@ -32,8 +32,7 @@ void mcg_lua_check_keys(lua_State *L, int index, const char *const *names, const
     while (*name && strcmp(*name, key) != 0) name++;
     if (*name) continue;
     const char *near = mcg_nearest(key, names);
-    if (near)
-      mcg_lua_misuse(L, "%s: unknown option '%s' (did you mean '%s'?)", what, key, near);
+    if (near) mcg_lua_misuse(L, "%s: unknown option '%s' (did you mean '%s'?)", what, key, near);
     mcg_lua_misuse(L, "%s: unknown option '%s'", what, key);
   }
 }
@@ -122,6 +121,7 @@ int mcg_lua_mode(lua_State *L, int index, int otherwise, const char *what)
       mode = *d >= '0' && *d <= '7' ? mode * 8 + (*d - '0') : -1;
   }
   if (mode < 0 || mode > 07777)
-    mcg_lua_misuse(L, "%s: mode must be octal digits such as \"755\", or the number they mean", what);
+    mcg_lua_misuse(L, "%s: mode must be octal digits such as \"755\", or the number they mean",
+                   what);
   return mode;
 }

@@ -16,8 +16,8 @@
 struct queue {
   char *data;
   size_t start, len, cap;
-  bool on;          /* bytes are kept for read() */
-  bool used;        /* read() was called: nothing may be lost */
+  bool on;   /* bytes are kept for read() */
+  bool used; /* read() was called: nothing may be lost */
   bool paused;
   mcg_task *reader; /* in read(), waiting for bytes or the end */
 };
@@ -26,7 +26,7 @@ struct mcg_lua_process {
   mcg_lua *host;
   mcg_exec *exec; /* NULL once it is over */
   int pid;
-  bool over;      /* the outcome stands in the environment */
+  bool over; /* the outcome stands in the environment */
   bool has_callback[3], raised;
   struct queue queues[3]; /* 1 and 2 are used */
   mcg_pump *pump;
@@ -183,7 +183,8 @@ static bool on_output(void *data, int stream, const void *bytes, size_t len)
   if (p->pump) return mcg_pump_output(p->pump, stream, bytes, len);
   if (p->has_callback[stream]) {
     struct chunk c = {p, stream, bytes, len};
-    if (mcg_lua_call(p->host, callback_names[stream], call_output, &c) != 0) callback_raised(p, stream);
+    if (mcg_lua_call(p->host, callback_names[stream], call_output, &c) != 0)
+      callback_raised(p, stream);
   }
   struct queue *q = &p->queues[stream];
   if (!q->on) return true;
@@ -360,7 +361,8 @@ static bool start(lua_State *L, const char *const *extra, const char *what, bool
   *out = p;
   for (int stream = 1; keep_open && stream <= 2; stream++)
     p->queues[stream].on = !p->has_callback[stream];
-  if (keep_open && parsed.spec.stdin_mode == MCG_STDIN_EMPTY) parsed.spec.stdin_mode = MCG_STDIN_PIPE;
+  if (keep_open && parsed.spec.stdin_mode == MCG_STDIN_EMPTY)
+    parsed.spec.stdin_mode = MCG_STDIN_PIPE;
   if (fds && fds[0] >= 0) parsed.spec.stdin_mode = MCG_STDIN_PIPE;
   anchor_process(L, *self);
   if (fds && !(p->pump = mcg_pump_new(p->host, fds, &p->lost))) {
@@ -603,9 +605,15 @@ static int process_index(lua_State *L)
 }
 
 static const luaL_Reg process_methods[] = {
-    {"write", process_write},   {"close_stdin", process_close_stdin}, {"read", process_read},
-    {"signal", process_signal}, {"resize", process_resize},           {"cancel", process_cancel},
-    {"wait", process_wait},     {"_abort", process_abort},            {NULL, NULL},
+    {"write", process_write},
+    {"close_stdin", process_close_stdin},
+    {"read", process_read},
+    {"signal", process_signal},
+    {"resize", process_resize},
+    {"cancel", process_cancel},
+    {"wait", process_wait},
+    {"_abort", process_abort},
+    {NULL, NULL},
 };
 
 void mcg_lua_process_setup(lua_State *L)

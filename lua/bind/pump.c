@@ -176,7 +176,8 @@ mcg_pump *mcg_pump_new(mcg_lua *host, const int fds[3], int *lost)
     p->sinks[i].pump = p;
     p->sinks[i].stream = i;
     /* A descriptor that is closed swallows what is written to it, as /dev/null would. */
-    if (fds[i] >= 0) p->sinks[i].fd = mcg_fd_open(&host->loop, fds[i], true, sink_ready, &p->sinks[i]);
+    if (fds[i] >= 0)
+      p->sinks[i].fd = mcg_fd_open(&host->loop, fds[i], true, sink_ready, &p->sinks[i]);
   }
   if (fds[0] < 0) return p;
   p->chunk = malloc(CHUNK);

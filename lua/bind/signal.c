@@ -20,9 +20,9 @@ static const struct {
   const char *name;
   int number;
   bool ends;
-} known[] = {{"INT", SIGINT, true},     {"TERM", SIGTERM, true},   {"HUP", SIGHUP, true},
-             {"QUIT", SIGQUIT, true},   {"WINCH", SIGWINCH, false}, {"CONT", SIGCONT, false},
-             {"TSTP", SIGTSTP, false},  {"USR1", SIGUSR1, false},  {"USR2", SIGUSR2, false}};
+} known[] = {{"INT", SIGINT, true},    {"TERM", SIGTERM, true},    {"HUP", SIGHUP, true},
+             {"QUIT", SIGQUIT, true},  {"WINCH", SIGWINCH, false}, {"CONT", SIGCONT, false},
+             {"TSTP", SIGTSTP, false}, {"USR1", SIGUSR1, false},   {"USR2", SIGUSR2, false}};
 #define KNOWN (sizeof known / sizeof *known)
 
 struct mcg_signal {

@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const exec_keys[] = {"cwd",       "env",       "stdin",      "timeout", "user", "pty",
-                                        "on_stdout", "on_stderr", "max_output", "detach",  NULL};
+static const char *const exec_keys[] = {"cwd",        "env",    "stdin",     "timeout",
+                                        "user",       "pty",    "on_stdout", "on_stderr",
+                                        "max_output", "detach", NULL};
 
 #define KEYS_MAX 24
 
@@ -116,8 +117,8 @@ static void read_stdin(lua_State *L, int options, const char *what, mcg_lua_spec
     out->stdin_function = true;
     return; /* stays on top */
   } else if (type != LUA_TNIL) {
-    mcg_lua_misuse(L, "%s: stdin must be a string or a function that returns chunks, not a %s", what,
-                   luaL_typename(L, -1));
+    mcg_lua_misuse(L, "%s: stdin must be a string or a function that returns chunks, not a %s",
+                   what, luaL_typename(L, -1));
   }
   lua_pop(L, 1);
 }

@@ -211,7 +211,8 @@ static struct stream *begin(lua_State *L, bool writes, mcg_task **task)
   struct stream *s = luaL_checkudata(L, 1, STREAM);
   *task = mcg_lua_enter(L);
   if (!s->fd) mcg_lua_misuse(L, "the stream is closed");
-  if (s->writes != writes) mcg_lua_misuse(L, "the stream was opened for %s", s->writes ? "writing" : "reading");
+  if (s->writes != writes)
+    mcg_lua_misuse(L, "the stream was opened for %s", s->writes ? "writing" : "reading");
   if (s->task) mcg_lua_misuse(L, "another task is waiting for this stream");
   return s;
 }
@@ -269,8 +270,8 @@ static const luaL_Reg stream_methods[] = {
 static const luaL_Reg raw_methods[] = {{"restore", terminal_restore}, {NULL, NULL}};
 
 static const luaL_Reg terminal_functions[] = {
-    {"isatty", terminal_isatty}, {"raw", terminal_raw},
-    {"size", terminal_size},     {"stream", stream_new},
+    {"isatty", terminal_isatty},      {"raw", terminal_raw},
+    {"size", terminal_size},          {"stream", stream_new},
     {"on_signal", mcg_lua_on_signal}, {NULL, NULL},
 };
 

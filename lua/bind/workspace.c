@@ -13,12 +13,12 @@
 struct transfer {
   mcg_task *task;
   mcg_lua *host;
-  int function;      /* in the registry, or LUA_NOREF: a path */
+  int function; /* in the registry, or LUA_NOREF: a path */
   int fd;
   char *path, *partial; /* written beside, renamed when whole */
-  int raised;        /* what the function threw, in the registry */
-  int saved_errno;   /* of a failed read or write of the path */
-  char *rest;        /* of a chunk larger than the engine asked for */
+  int raised;           /* what the function threw, in the registry */
+  int saved_errno;      /* of a failed read or write of the path */
+  char *rest;           /* of a chunk larger than the engine asked for */
   size_t rest_len, rest_start;
   size_t chunk_len;
   const void *chunk;
@@ -71,8 +71,8 @@ static int push_failed(lua_State *L, void *ctx)
     return n;
   }
   if (f->t->saved_errno)
-    return mcg_lua_fail(L, f->t->saved_errno == ENOENT ? MCG_NOT_FOUND : MCG_INTERNAL, NULL, "%s: %s",
-                        f->t->path, strerror(f->t->saved_errno));
+    return mcg_lua_fail(L, f->t->saved_errno == ENOENT ? MCG_NOT_FOUND : MCG_INTERNAL, NULL,
+                        "%s: %s", f->t->path, strerror(f->t->saved_errno));
   lua_pushnil(L);
   mcg_lua_push_error(L, f->error);
   return 2;
@@ -205,7 +205,8 @@ static mcg_ticket *new_transfer(lua_State *L, mcg_task *task, bool writes, const
     mcg_lua_fail(L, MCG_NOMEM, NULL, "not enough memory");
     return NULL;
   }
-  *t = (struct transfer){.task = task, .host = task->host, .function = function, .fd = -1, .raised = LUA_NOREF};
+  *t = (struct transfer){
+      .task = task, .host = task->host, .function = function, .fd = -1, .raised = LUA_NOREF};
   ticket->extra = t;
   if (!path) return ticket;
   t->path = strdup(path);
@@ -221,7 +222,10 @@ static mcg_ticket *new_transfer(lua_State *L, mcg_task *task, bool writes, const
   t->partial = NULL;
   free_transfer(t);
   free(ticket);
-  mcg_lua_fail(L, number == ENOENT ? MCG_NOT_FOUND : number == EACCES ? MCG_UNAUTHORIZED : MCG_INTERNAL,
+  mcg_lua_fail(L,
+               number == ENOENT   ? MCG_NOT_FOUND
+               : number == EACCES ? MCG_UNAUTHORIZED
+                                  : MCG_INTERNAL,
                NULL, "%s: %s: %s", what, path, strerror(number));
   return NULL;
 }

@@ -20,8 +20,7 @@ void bench_die(const char *format, ...) __attribute__((format(printf, 1, 2), nor
 /* Runs every variant once a round, `rounds` times, `pause_ms` before each; prints a row for each:
  * section, variant, program, pause, n, median, p95, min. `wait` passes the pauses. */
 void bench_interleave(const char *section, const char *program, const bench_variant *variants,
-                      size_t count, unsigned rounds, unsigned pause_ms,
-                      void (*wait)(unsigned ms));
+                      size_t count, unsigned rounds, unsigned pause_ms, void (*wait)(unsigned ms));
 /* One figure that is no series. */
 void bench_figure(const char *section, const char *name, const char *program, double value,
                   const char *unit);
@@ -34,21 +33,21 @@ double peer_pipe(char **argv, int pipe_size);
 /* sandbox.c */
 typedef struct sandbox sandbox;
 typedef struct sandbox_job {
-  const char *config;        /* JSON for mcg_session_open */
+  const char *config; /* JSON for mcg_session_open */
   const char *const *argv;
 } sandbox_job;
 void sandbox_engine_open(void);
 void sandbox_engine_close(void);
-void sandbox_wait(unsigned ms);                 /* turns the loop meanwhile */
-double sandbox_cold(void *job);                 /* open + exec + close */
-double sandbox_cold_reply(void *job);           /* the same until the result is there */
+void sandbox_wait(unsigned ms);       /* turns the loop meanwhile */
+double sandbox_cold(void *job);       /* open + exec + close */
+double sandbox_cold_reply(void *job); /* the same until the result is there */
 mcg_session *sandbox_open(const char *config);
 void sandbox_close(mcg_session *session);
 typedef struct sandbox_warm_job {
   mcg_session *session;
   const char *const *argv;
 } sandbox_warm_job;
-double sandbox_warm(void *job);                 /* exec in a live session */
+double sandbox_warm(void *job); /* exec in a live session */
 /* Dies unless the session's enforcement says that every mechanism is in force; prints it. */
 void sandbox_check_enforcement(mcg_session *session);
 /* stdout of `argv`, which writes `bytes`, through the engine with default capture; MB/s. */

@@ -62,15 +62,46 @@ static void compare(const flavour *f, unsigned rounds, unsigned pause)
   char in_jail[PROGRAM_PATHS];
   inside(f, in_jail);
   char *spawn[] = {(char *)f->host_path, NULL};
-  char *bwrap[] = {(char *)find((const char *[]){"/usr/bin/bwrap", NULL}), "--unshare-all",
-                   "--die-with-parent", "--new-session", "--ro-bind", "/usr", "/usr",
-                   "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
-                   "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev",
-                   "--tmpfs", "/tmp", "--ro-bind", (char *)programs, "/bench", "--", in_jail, NULL};
-  char *crun[] = {(char *)find((const char *[]){"/usr/bin/crun", NULL}), "run", "--bundle",
-                  (char *)f->bundle_path, (char *)f->crun_id, NULL};
-  char *runc[] = {(char *)find((const char *[]){"/usr/sbin/runc", "/usr/bin/runc", NULL}), "run",
-                  "--bundle", (char *)f->bundle_path, (char *)f->runc_id, NULL};
+  char *bwrap[] = {(char *)find((const char *[]){"/usr/bin/bwrap", NULL}),
+                   "--unshare-all",
+                   "--die-with-parent",
+                   "--new-session",
+                   "--ro-bind",
+                   "/usr",
+                   "/usr",
+                   "--symlink",
+                   "usr/bin",
+                   "/bin",
+                   "--symlink",
+                   "usr/lib",
+                   "/lib",
+                   "--symlink",
+                   "usr/lib64",
+                   "/lib64",
+                   "--proc",
+                   "/proc",
+                   "--dev",
+                   "/dev",
+                   "--tmpfs",
+                   "/tmp",
+                   "--ro-bind",
+                   (char *)programs,
+                   "/bench",
+                   "--",
+                   in_jail,
+                   NULL};
+  char *crun[] = {(char *)find((const char *[]){"/usr/bin/crun", NULL}),
+                  "run",
+                  "--bundle",
+                  (char *)f->bundle_path,
+                  (char *)f->crun_id,
+                  NULL};
+  char *runc[] = {(char *)find((const char *[]){"/usr/sbin/runc", "/usr/bin/runc", NULL}),
+                  "run",
+                  "--bundle",
+                  (char *)f->bundle_path,
+                  (char *)f->runc_id,
+                  NULL};
   char *whole[] = {(char *)command, "run", "--bind", NULL, "--", in_jail, NULL};
   char bind[PROGRAM_PATHS + 16];
   snprintf(bind, sizeof bind, "%s:/bench", programs);

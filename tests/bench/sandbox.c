@@ -155,9 +155,20 @@ double sandbox_stream(mcg_session *session, const char *const *argv, uint64_t by
 /* "mechanism: value" of every mechanism; a value that says it is not there ends the run. */
 void sandbox_check_enforcement(mcg_session *session)
 {
-  static const char *const wanted[] = {
-    "user_namespace", "mount_namespace", "pid_namespace", "network", "capabilities", "no_new_privs",
-    "seccomp", "landlock", "rlimits", "proc", "memory", "pids", "cpu", "disk"};
+  static const char *const wanted[] = {"user_namespace",
+                                       "mount_namespace",
+                                       "pid_namespace",
+                                       "network",
+                                       "capabilities",
+                                       "no_new_privs",
+                                       "seccomp",
+                                       "landlock",
+                                       "rlimits",
+                                       "proc",
+                                       "memory",
+                                       "pids",
+                                       "cpu",
+                                       "disk"};
   static const char *const absent[] = {"none", "off", "absent", "not", "degraded", "unavailable"};
   char *text = mcg_session_info(session);
   json_t *info = text ? json_loads(text, 0, NULL) : NULL;
@@ -174,7 +185,7 @@ void sandbox_check_enforcement(mcg_session *session)
   const char *name;
   json_t *value;
   json_object_foreach(enforcement, name, value)
-    printf("enforcement\t%s\t%s\n", name, json_is_string(value) ? json_string_value(value) : "");
+      printf("enforcement\t%s\t%s\n", name, json_is_string(value) ? json_string_value(value) : "");
   json_decref(info);
   free(text);
 }

@@ -19,19 +19,25 @@ static const struct {
   int number;
   const char *name;
 } errno_names[] = {
-#define N(e) {e, #e}
-    N(EPERM),   N(ENOENT),  N(ESRCH),     N(EINTR),        N(EIO),          N(ENXIO),
-    N(E2BIG),   N(ENOEXEC), N(EBADF),     N(ECHILD),       N(EAGAIN),       N(ENOMEM),
-    N(EACCES),  N(EFAULT),  N(ENOTBLK),   N(EBUSY),        N(EEXIST),       N(EXDEV),
-    N(ENODEV),  N(ENOTDIR), N(EISDIR),    N(EINVAL),       N(ENFILE),       N(EMFILE),
-    N(ENOTTY),  N(ETXTBSY), N(EFBIG),     N(ENOSPC),       N(ESPIPE),       N(EROFS),
-    N(EMLINK),  N(EPIPE),   N(EDOM),      N(ERANGE),       N(EDEADLK),      N(ENAMETOOLONG),
-    N(ENOLCK),  N(ENOSYS),  N(ENOTEMPTY), N(ELOOP),        N(EOVERFLOW),    N(EUSERS),
-    N(ENOPKG),  N(EDQUOT),  N(ENOTSOCK),  N(EDESTADDRREQ), N(EMSGSIZE),     N(EPROTOTYPE),
-    N(ENOKEY),  N(ENODATA), N(ENETDOWN),  N(ENETUNREACH),  N(EAFNOSUPPORT), N(EPROTONOSUPPORT),
-    N(EISCONN), N(ENOTCONN), N(ETIMEDOUT), N(ECONNREFUSED), N(EHOSTUNREACH), N(ESOCKTNOSUPPORT),
-    N(ESTALE),  N(EALREADY), N(EOPNOTSUPP), N(ECONNRESET), N(ENOBUFS),      N(EADDRNOTAVAIL),
-    N(EKEYEXPIRED), N(EPROTO), N(ECANCELED), N(EBADFD),    N(EADDRINUSE),   N(EINPROGRESS),
+#define N(e)                                                                                       \
+  {                                                                                                \
+    e, #e                                                                                          \
+  }
+    N(EPERM),         N(ENOENT),      N(ESRCH),        N(EINTR),           N(EIO),
+    N(ENXIO),         N(E2BIG),       N(ENOEXEC),      N(EBADF),           N(ECHILD),
+    N(EAGAIN),        N(ENOMEM),      N(EACCES),       N(EFAULT),          N(ENOTBLK),
+    N(EBUSY),         N(EEXIST),      N(EXDEV),        N(ENODEV),          N(ENOTDIR),
+    N(EISDIR),        N(EINVAL),      N(ENFILE),       N(EMFILE),          N(ENOTTY),
+    N(ETXTBSY),       N(EFBIG),       N(ENOSPC),       N(ESPIPE),          N(EROFS),
+    N(EMLINK),        N(EPIPE),       N(EDOM),         N(ERANGE),          N(EDEADLK),
+    N(ENAMETOOLONG),  N(ENOLCK),      N(ENOSYS),       N(ENOTEMPTY),       N(ELOOP),
+    N(EOVERFLOW),     N(EUSERS),      N(ENOPKG),       N(EDQUOT),          N(ENOTSOCK),
+    N(EDESTADDRREQ),  N(EMSGSIZE),    N(EPROTOTYPE),   N(ENOKEY),          N(ENODATA),
+    N(ENETDOWN),      N(ENETUNREACH), N(EAFNOSUPPORT), N(EPROTONOSUPPORT), N(EISCONN),
+    N(ENOTCONN),      N(ETIMEDOUT),   N(ECONNREFUSED), N(EHOSTUNREACH),    N(ESOCKTNOSUPPORT),
+    N(ESTALE),        N(EALREADY),    N(EOPNOTSUPP),   N(ECONNRESET),      N(ENOBUFS),
+    N(EADDRNOTAVAIL), N(EKEYEXPIRED), N(EPROTO),       N(ECANCELED),       N(EBADFD),
+    N(EADDRINUSE),    N(EINPROGRESS),
 #undef N
 };
 
@@ -62,8 +68,10 @@ void say(const char *verdict, const char *what, const char *format, ...)
 
 long judge(const char *what, long result)
 {
-  if (result < 0) say("DENIED", what, "%s", errno_name(errno));
-  else say("ALLOWED", what, "%ld", result);
+  if (result < 0)
+    say("DENIED", what, "%s", errno_name(errno));
+  else
+    say("ALLOWED", what, "%ld", result);
   return result;
 }
 
@@ -74,8 +82,10 @@ static void say_signal(const char *what, int number)
                      : number == SIGSEGV ? "SIGSEGV"
                      : number == SIGXFSZ ? "SIGXFSZ"
                                          : NULL;
-  if (name) say("KILLED", what, "%s", name);
-  else say("KILLED", what, "signal %d", number);
+  if (name)
+    say("KILLED", what, "%s", name);
+  else
+    say("KILLED", what, "signal %d", number);
 }
 
 void judge_in_child(const char *what, long (*try)(void *data), void *data)
@@ -112,8 +122,7 @@ const char *printable(const char *text, long length)
 {
   static char out[61];
   size_t n = length < 0 ? 0 : length > 60 ? 60 : (size_t)length;
-  for (size_t i = 0; i < n; i++)
-    out[i] = (text[i] >= ' ' && text[i] <= '~') ? text[i] : '.';
+  for (size_t i = 0; i < n; i++) out[i] = (text[i] >= ' ' && text[i] <= '~') ? text[i] : '.';
   out[n] = '\0';
   return out;
 }

@@ -26,8 +26,10 @@ static int run_read(int argc, char **argv)
   for (int i = 0; i < argc; i++) {
     char text[4096];
     long got = read_some(argv[i], text, sizeof text);
-    if (got < 0) judge(argv[i], -1);
-    else say("ALLOWED", argv[i], "%ld bytes: %s", got, printable(text, got));
+    if (got < 0)
+      judge(argv[i], -1);
+    else
+      say("ALLOWED", argv[i], "%ld bytes: %s", got, printable(text, got));
   }
   return 0;
 }
@@ -137,11 +139,15 @@ static int run_cwd(int argc, char **argv)
   if (argc > 1) return 2;
   if (argc == 1 && judge("chdir", chdir(argv[0])) < 0) return 0;
   char where[PATH_MAX], text[256];
-  if (syscall(SYS_getcwd, where, sizeof where) < 0) judge("getcwd", -1);
-  else say("ALLOWED", "getcwd", "%s", where);
+  if (syscall(SYS_getcwd, where, sizeof where) < 0)
+    judge("getcwd", -1);
+  else
+    say("ALLOWED", "getcwd", "%s", where);
   long got = read_some("secret", text, sizeof text);
-  if (got < 0) judge("secret", -1);
-  else say("ALLOWED", "secret", "%ld bytes: %s", got, printable(text, got));
+  if (got < 0)
+    judge("secret", -1);
+  else
+    say("ALLOWED", "secret", "%ld bytes: %s", got, printable(text, got));
   return 0;
 }
 
@@ -174,17 +180,30 @@ static int run_overwrite(int argc, char **argv)
 /* A privileged caller that cannot have its own must not touch the ones it is in. */
 static void own_mounts(void)
 {
-  if (unshare(CLONE_NEWNS) == 0) mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+  if (unshare(CLONE_NEWNS) == 0)
+    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
   else if (geteuid() == 0) {
     say("DENIED", "own mount namespace", "%s", errno_name(errno));
     _exit(0);
   }
 }
 
-static long try_umount_proc(void *data) { return (void)data, own_mounts(), umount2("/proc", MNT_DETACH); }
-static long try_umount_root(void *data) { return (void)data, own_mounts(), umount2("/", MNT_DETACH); }
-static long try_bind(void *data) { return own_mounts(), mount("/", data, NULL, MS_BIND | MS_REC, NULL); }
-static long try_tmpfs(void *data) { return own_mounts(), mount("x", data, "tmpfs", 0, NULL); }
+static long try_umount_proc(void *data)
+{
+  return (void)data, own_mounts(), umount2("/proc", MNT_DETACH);
+}
+static long try_umount_root(void *data)
+{
+  return (void)data, own_mounts(), umount2("/", MNT_DETACH);
+}
+static long try_bind(void *data)
+{
+  return own_mounts(), mount("/", data, NULL, MS_BIND | MS_REC, NULL);
+}
+static long try_tmpfs(void *data)
+{
+  return own_mounts(), mount("x", data, "tmpfs", 0, NULL);
+}
 static long try_remount(void *data)
 {
   (void)data;
@@ -196,7 +215,10 @@ static long try_pivot(void *data)
   if (mount("x", data, "tmpfs", 0, NULL) < 0 || chdir(data) < 0) return -1;
   return syscall(SYS_pivot_root, ".", ".");
 }
-static long try_pivot_bare(void *data) { return (void)data, syscall(SYS_pivot_root, "/", "/"); }
+static long try_pivot_bare(void *data)
+{
+  return (void)data, syscall(SYS_pivot_root, "/", "/");
+}
 /* The classic: chroot below, climb out with the directory that stayed outside. */
 static long try_chroot(void *data)
 {
@@ -229,8 +251,10 @@ static int run_swap(int argc, char **argv)
   for (; limit == 0 || done < limit; done++)
     if (syscall(SYS_renameat2, AT_FDCWD, argv[0], AT_FDCWD, argv[1], 2 /* RENAME_EXCHANGE */) < 0)
       break;
-  if (limit && done == limit) say("ALLOWED", "swap", "%ld", done);
-  else judge("swap", -1);
+  if (limit && done == limit)
+    say("ALLOWED", "swap", "%ld", done);
+  else
+    judge("swap", -1);
   return 0;
 }
 
@@ -269,9 +293,11 @@ static int run_names(int argc, char **argv)
   char longest[256];
   memset(longest, 'n', 255);
   longest[255] = '\0';
-  const char *names[] = {"new\nline", "\033[2Jclear", "\377\376invalid", "\302\233c1", "-rf",
-                         "--",        "$(touch x)",   ";touch y",       " ",         "\\",
-                         "'\"",       "%s%n",         longest};
+  const char *names[] = {"new\nline",  "\033[2Jclear", "\377\376invalid",
+                         "\302\233c1", "-rf",          "--",
+                         "$(touch x)", ";touch y",     " ",
+                         "\\",         "'\"",          "%s%n",
+                         longest};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     long put = write_text(names[i], "x");
     char what[24];
@@ -303,15 +329,20 @@ static int run_stdio(int argc, char **argv)
     snprintf(what, sizeof what, "readlink %d", fd);
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, target, sizeof target - 1);
-    if (n < 0) judge(what, -1);
-    else say(target[0] == '/' ? "ALLOWED" : "DENIED", what, "%s", target);
+    if (n < 0)
+      judge(what, -1);
+    else
+      say(target[0] == '/' ? "ALLOWED" : "DENIED", what, "%s", target);
     if (fd == 0) continue;
     struct stat file;
     snprintf(what, sizeof what, "truncate %d", fd);
     int again = open(link, O_WRONLY | O_TRUNC | O_CLOEXEC);
-    if (again < 0) judge(what, -1);
-    else if (fstat(again, &file) == 0 && S_ISREG(file.st_mode)) say("ALLOWED", what, "a file");
-    else say("DENIED", what, "no file");
+    if (again < 0)
+      judge(what, -1);
+    else if (fstat(again, &file) == 0 && S_ISREG(file.st_mode))
+      say("ALLOWED", what, "a file");
+    else
+      say("DENIED", what, "no file");
     if (again >= 0) close(again);
   }
   return 0;
@@ -325,15 +356,18 @@ static long run_and_wait(const char *what, int memfd, char *const args[])
   if (child == 0) {
     char *const env[] = {NULL};
     setenv("SBX_PREFIX", what, 1);
-    if (memfd >= 0) syscall(SYS_execveat, memfd, "", args, env, AT_EMPTY_PATH);
-    else execv(args[0], args);
+    if (memfd >= 0)
+      syscall(SYS_execveat, memfd, "", args, env, AT_EMPTY_PATH);
+    else
+      execv(args[0], args);
     _exit(errno == EACCES ? 101 : errno == EPERM ? 102 : 103);
   }
   int status;
   if (child < 0 || waitpid(child, &status, 0) < 0) return -1;
   if (WIFEXITED(status) && WEXITSTATUS(status) < 101) return WEXITSTATUS(status);
-  errno = WIFEXITED(status) && WEXITSTATUS(status) == 101 ? EACCES
-          : WIFEXITED(status) && WEXITSTATUS(status) == 102 ? EPERM : ENOEXEC;
+  errno = WIFEXITED(status) && WEXITSTATUS(status) == 101   ? EACCES
+          : WIFEXITED(status) && WEXITSTATUS(status) == 102 ? EPERM
+                                                            : ENOEXEC;
   return -1;
 }
 
@@ -357,10 +391,12 @@ static int run_drop(int argc, char **argv)
   if (write_text(script, "true\n") < 0) judge("script written", -1);
   judge("direct", run_and_wait("direct", -1, (char *[]){path, "ids", "direct", NULL}));
   judge("sh", run_and_wait("sh", -1, (char *[]){"/bin/sh", script, NULL}));
-  judge("ld.so", run_and_wait("ld.so", -1,
-                              (char *[]){"/lib64/ld-linux-x86-64.so.2", "/bin/true", NULL}));
-  if (memory < 0) judge("memfd", -1);
-  else judge("memfd", run_and_wait("memfd", memory, (char *[]){"x", "ids", "memfd", NULL}));
+  judge("ld.so",
+        run_and_wait("ld.so", -1, (char *[]){"/lib64/ld-linux-x86-64.so.2", "/bin/true", NULL}));
+  if (memory < 0)
+    judge("memfd", -1);
+  else
+    judge("memfd", run_and_wait("memfd", memory, (char *[]){"x", "ids", "memfd", NULL}));
   return 0;
 }
 

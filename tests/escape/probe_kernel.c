@@ -156,7 +156,10 @@ static long try_int80(void *data)
 #endif
 }
 
-static long try_x32(void *data) { return syscall(*(long *)data | 0x40000000); }
+static long try_x32(void *data)
+{
+  return syscall(*(long *)data | 0x40000000);
+}
 
 /* The other two doors into the kernel of an x86-64 process. */
 static int run_abi(int argc, char **argv)
@@ -244,7 +247,8 @@ static int run_socketpairs(int argc, char **argv)
 static int run_reach(int argc, char **argv)
 {
   if (argc != 1) return 2;
-  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((unsigned short)number_of(argv[0])),
+  struct sockaddr_in to = {.sin_family = AF_INET,
+                           .sin_port = htons((unsigned short)number_of(argv[0])),
                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   judge("connect", connect(fd, (struct sockaddr *)&to, sizeof to));
@@ -278,11 +282,28 @@ static int run_time(int argc, char **argv)
 static int run_devices(int argc, char **argv)
 {
   (void)argc, (void)argv;
-  static const char *const nodes[] = {
-      "/dev/fuse", "/dev/kvm", "/dev/mem",   "/dev/kmsg",      "/dev/net/tun",      "/dev/vhost-net",
-      "/dev/vsock", "/dev/vda", "/dev/sda",  "/dev/loop0",     "/dev/loop-control", "/dev/console",
-      "/dev/tty0", "/dev/vcs", "/dev/btrfs-control", "/dev/userfaultfd", "/dev/cpu_dma_latency",
-      "/dev/dri/card0", "/dev/autofs", "/dev/port", "/dev/hwrng", "/dev/zram0"};
+  static const char *const nodes[] = {"/dev/fuse",
+                                      "/dev/kvm",
+                                      "/dev/mem",
+                                      "/dev/kmsg",
+                                      "/dev/net/tun",
+                                      "/dev/vhost-net",
+                                      "/dev/vsock",
+                                      "/dev/vda",
+                                      "/dev/sda",
+                                      "/dev/loop0",
+                                      "/dev/loop-control",
+                                      "/dev/console",
+                                      "/dev/tty0",
+                                      "/dev/vcs",
+                                      "/dev/btrfs-control",
+                                      "/dev/userfaultfd",
+                                      "/dev/cpu_dma_latency",
+                                      "/dev/dri/card0",
+                                      "/dev/autofs",
+                                      "/dev/port",
+                                      "/dev/hwrng",
+                                      "/dev/zram0"};
   for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
     int fd = open(nodes[i], O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     judge(nodes[i], fd);
@@ -291,8 +312,14 @@ static int run_devices(int argc, char **argv)
   return 0;
 }
 
-static long try_mknod_block(void *data) { return mknod(data, S_IFBLK | 0600, 0x800); }
-static long try_mknod_char(void *data) { return mknod(data, S_IFCHR | 0600, 0x101); }
+static long try_mknod_block(void *data)
+{
+  return mknod(data, S_IFBLK | 0600, 0x800);
+}
+static long try_mknod_char(void *data)
+{
+  return mknod(data, S_IFCHR | 0600, 0x101);
+}
 
 static int run_mknod(int argc, char **argv)
 {
@@ -304,8 +331,14 @@ static int run_mknod(int argc, char **argv)
   return 0;
 }
 
-static long try_cgroup1(void *data) { return syscall(SYS_mount, "x", data, "cgroup", 0, "memory"); }
-static long try_cgroup2(void *data) { return syscall(SYS_mount, "x", data, "cgroup2", 0, NULL); }
+static long try_cgroup1(void *data)
+{
+  return syscall(SYS_mount, "x", data, "cgroup", 0, "memory");
+}
+static long try_cgroup2(void *data)
+{
+  return syscall(SYS_mount, "x", data, "cgroup2", 0, NULL);
+}
 
 static int run_cgroup(int argc, char **argv)
 {

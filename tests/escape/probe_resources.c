@@ -26,8 +26,10 @@
 /* How many of COUNT came to be, and why no more. */
 static void tally(const char *what, long made, long wanted)
 {
-  if (made >= wanted) say("ALLOWED", what, "%ld", made);
-  else say("DENIED", what, "%s after %ld", errno_name(errno), made);
+  if (made >= wanted)
+    say("ALLOWED", what, "%ld", made);
+  else
+    say("DENIED", what, "%s after %ld", errno_name(errno), made);
 }
 
 static int run_forks(int argc, char **argv)
@@ -104,7 +106,8 @@ static int fill(const char *path, long mib, bool unlinked)
   long wanted = mib * 16, made = 0;
   while (made < wanted && write(fd, block, sizeof block) == (ssize_t)sizeof block) made++;
   /* A short write says nothing; the next one says why. */
-  if (made < wanted) while (write(fd, block, sizeof block) > 0) continue;
+  if (made < wanted)
+    while (write(fd, block, sizeof block) > 0) continue;
   tally(path, made / 16, mib);
   close(fd);
   return 0;
@@ -159,9 +162,18 @@ static int run_descriptors(int argc, char **argv)
 }
 
 /* Kernel objects a process can hold many of. */
-static long make_socket(void) { return socket(AF_UNIX, SOCK_STREAM, 0); }
-static long make_epoll(void) { return epoll_create1(0); }
-static long make_inotify(void) { return inotify_init1(0); }
+static long make_socket(void)
+{
+  return socket(AF_UNIX, SOCK_STREAM, 0);
+}
+static long make_epoll(void)
+{
+  return epoll_create1(0);
+}
+static long make_inotify(void)
+{
+  return inotify_init1(0);
+}
 static long make_pipe(void)
 {
   int ends[2];
@@ -172,7 +184,10 @@ static long make_pipe(void)
   while (write(ends[1], block, sizeof block) > 0) continue;
   return ends[1];
 }
-static long make_temporary(void) { return open("/tmp", O_TMPFILE | O_RDWR, 0600); }
+static long make_temporary(void)
+{
+  return open("/tmp", O_TMPFILE | O_RDWR, 0600);
+}
 
 static int run_objects(int argc, char **argv)
 {
@@ -197,8 +212,10 @@ static int run_objects(int argc, char **argv)
     }
     int status = 0;
     if (pid > 0) waitpid(pid, &status, 0);
-    if (pid < 0) judge(kinds[i].name, -1);
-    else if (WIFSIGNALED(status)) say("KILLED", kinds[i].name, "signal %d", WTERMSIG(status));
+    if (pid < 0)
+      judge(kinds[i].name, -1);
+    else if (WIFSIGNALED(status))
+      say("KILLED", kinds[i].name, "signal %d", WTERMSIG(status));
   }
   return 0;
 }
@@ -220,9 +237,11 @@ static int run_spin(int argc, char **argv)
   getrusage(RUSAGE_CHILDREN, &theirs);
   clock_gettime(CLOCK_MONOTONIC, &now);
   long cpu_ms = (mine.ru_utime.tv_sec + mine.ru_stime.tv_sec + theirs.ru_utime.tv_sec +
-                 theirs.ru_stime.tv_sec) * 1000 +
+                 theirs.ru_stime.tv_sec) *
+                    1000 +
                 (mine.ru_utime.tv_usec + mine.ru_stime.tv_usec + theirs.ru_utime.tv_usec +
-                 theirs.ru_stime.tv_usec) / 1000;
+                 theirs.ru_stime.tv_usec) /
+                    1000;
   long wall_ms = (now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000;
   if (getpid() == parent) say("ALLOWED", "cpu", "%ld ms in %ld ms", cpu_ms, wall_ms);
   return 0;

@@ -17,17 +17,33 @@
 static const struct {
   const char *name;
   long number;
-} names[] = {{"openat2", 437},           {"clone3", 435},          {"close_range", 436},
-             {"landlock_create_ruleset", 444}, {"landlock_add_rule", 445},
-             {"landlock_restrict_self", 446},  {"seccomp", 317},   {"mount_setattr", 442},
-             {"open_tree", 428},         {"move_mount", 429},      {"fsopen", 430},
-             {"pidfd_open", 434},        {"memfd_create", 319},    {"pivot_root", 155},
-             {"mount", 165},             {"unshare", 272},         {"pidfd_send_signal", 424},
-             {"faccessat2", 439},        {"capset", 126},          {"sethostname", 170}};
+} names[] = {{"openat2", 437},
+             {"clone3", 435},
+             {"close_range", 436},
+             {"landlock_create_ruleset", 444},
+             {"landlock_add_rule", 445},
+             {"landlock_restrict_self", 446},
+             {"seccomp", 317},
+             {"mount_setattr", 442},
+             {"open_tree", 428},
+             {"move_mount", 429},
+             {"fsopen", 430},
+             {"pidfd_open", 434},
+             {"memfd_create", 319},
+             {"pivot_root", 155},
+             {"mount", 165},
+             {"unshare", 272},
+             {"pidfd_send_signal", 424},
+             {"faccessat2", 439},
+             {"capset", 126},
+             {"sethostname", 170}};
 static const struct {
   const char *name;
   int number;
-} errnos[] = {{"ENOSYS", ENOSYS}, {"EPERM", EPERM}, {"EINVAL", EINVAL}, {"ENOSPC", ENOSPC},
+} errnos[] = {{"ENOSYS", ENOSYS},
+              {"EPERM", EPERM},
+              {"EINVAL", EINVAL},
+              {"ENOSPC", ENOSPC},
               {"EACCES", EACCES}};
 
 static struct sock_filter program[256];
@@ -49,7 +65,8 @@ static void refuse_newuser(int error)
   static const long calls[] = {SYS_clone, SYS_unshare};
   for (size_t i = 0; i < 2; i++) {
     emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i], 0, 4));
-    emit((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)));
+    emit((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                      offsetof(struct seccomp_data, args)));
     emit((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x10000000, 0, 1));
     emit((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error));
     emit((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));

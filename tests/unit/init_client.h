@@ -41,8 +41,8 @@ typedef struct job {
   char *data[3];
   size_t len[3];
   uint64_t cpu_us, maxrss_kb;
-  uint32_t window;    /* framed: what may still go to stdin */
-  bool hold[3];       /* read nothing and grant nothing */
+  uint32_t window; /* framed: what may still go to stdin */
+  bool hold[3];    /* read nothing and grant nothing */
 } job;
 
 typedef struct client {
@@ -97,15 +97,19 @@ static void client_send_raw(client *c, const void *bytes, size_t len, int fd)
 }
 
 MAYBE static void client_send_fd(client *c, mcg_frame_type type, uint32_t channel, uint8_t stream,
-                           const void *bytes, size_t len, int fd)
+                                 const void *bytes, size_t len, int fd)
 {
   size_t at = 0;
   do {
     size_t piece = len - at < MCG_FRAME_MAX ? len - at : MCG_FRAME_MAX;
     uint8_t *frame = malloc(MCG_FRAME_HEADER + piece);
-    mcg_frame header = {.length = (uint32_t)piece, .type = (uint8_t)type, .stream = stream,
-                        .flags = at + piece < len ? MCG_FRAME_MORE : 0, .fds = fd >= 0,
-                        .channel = channel, .sequence = ++c->sent};
+    mcg_frame header = {.length = (uint32_t)piece,
+                        .type = (uint8_t)type,
+                        .stream = stream,
+                        .flags = at + piece < len ? MCG_FRAME_MORE : 0,
+                        .fds = fd >= 0,
+                        .channel = channel,
+                        .sequence = ++c->sent};
     assert_non_null(frame);
     mcg_frame_encode(&header, frame);
     if (piece) memcpy(frame + MCG_FRAME_HEADER, (const char *)bytes + at, piece);
@@ -121,8 +125,8 @@ static void client_send(client *c, mcg_frame_type type, uint32_t channel, uint8_
   client_send_fd(c, type, channel, stream, body ? body->data : NULL, body ? body->len : 0, -1);
 }
 
-MAYBE static void client_send_number(client *c, mcg_frame_type type, uint32_t channel, uint8_t stream,
-                               uint16_t tag, uint64_t value)
+MAYBE static void client_send_number(client *c, mcg_frame_type type, uint32_t channel,
+                                     uint8_t stream, uint16_t tag, uint64_t value)
 {
   mcg_wire body;
   mcg_wire_init(&body);
@@ -250,7 +254,9 @@ static void client_read_packet(client *c)
   size_t count = 0;
   mcg_frame frame;
   struct iovec part = {c->in, sizeof c->in};
-  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes,
+  struct msghdr message = {.msg_iov = &part,
+                           .msg_iovlen = 1,
+                           .msg_control = control.bytes,
                            .msg_controllen = sizeof control.bytes};
   ssize_t len = recvmsg(c->fd, &message, MSG_CMSG_CLOEXEC);
   if (len <= 0) {
@@ -303,7 +309,10 @@ static void job_read(job *j, int stream)
 static void client_turn(client *c, int ms)
 {
   struct pollfd set[1 + JOBS_MAX * 2] = {{.fd = c->fd, .events = POLLIN}};
-  struct { job *j; int stream; } who[1 + JOBS_MAX * 2];
+  struct {
+    job *j;
+    int stream;
+  } who[1 + JOBS_MAX * 2];
   nfds_t count = 1;
   for (unsigned i = 0; i < c->job_count; i++)
     for (int s = 1; s < 3; s++)
@@ -320,14 +329,14 @@ static void client_turn(client *c, int ms)
     if (set[i].revents) job_read(who[i].j, who[i].stream);
 }
 
-#define client_until(c, condition)                                         \
-  do {                                                                     \
-    uint64_t end_ = now_ms() + WAIT_MS;                                    \
-    while (!(condition)) {                                                 \
-      if (now_ms() > end_) fail_msg("waited in vain for %s", #condition);  \
-      client_turn(c, 100);                                                 \
-      if ((c)->ended && end_ > now_ms() + 2000) end_ = now_ms() + 2000;    \
-    }                                                                      \
+#define client_until(c, condition)                                                                 \
+  do {                                                                                             \
+    uint64_t end_ = now_ms() + WAIT_MS;                                                            \
+    while (!(condition)) {                                                                         \
+      if (now_ms() > end_) fail_msg("waited in vain for %s", #condition);                          \
+      client_turn(c, 100);                                                                         \
+      if ((c)->ended && end_ > now_ms() + 2000) end_ = now_ms() + 2000;                            \
+    }                                                                                              \
   } while (0)
 
 /* `pid1`: in a pid namespace of its own; NULL where that is not allowed. */
@@ -338,7 +347,8 @@ MAYBE static client *client_start_in(int carrier, const char *dir, bool pid1)
   client *c = calloc(1, sizeof *c);
   assert_non_null(path);
   assert_non_null(c);
-  assert_int_equal(socketpair(AF_UNIX, (carrier ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC, 0, pair), 0);
+  assert_int_equal(
+      socketpair(AF_UNIX, (carrier ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC, 0, pair), 0);
   signal(SIGPIPE, SIG_IGN);
   c->pid = fork();
   assert_true(c->pid >= 0);
@@ -347,8 +357,8 @@ MAYBE static client *client_start_in(int carrier, const char *dir, bool pid1)
       fcntl(3, F_SETFD, 0);
     else
       dup2(pair[1], 3);
-    static char *const around[] = {"unshare", "--user", "--map-root-user", "--pid", "--fork",
-                                   "--kill-child", "--mount-proc"};
+    static char *const around[] = {"unshare", "--user",       "--map-root-user", "--pid",
+                                   "--fork",  "--kill-child", "--mount-proc"};
     char *argv[16] = {0};
     int at = pid1 ? 7 : 0;
     memcpy(argv, around, (size_t)at * sizeof *argv);
@@ -422,7 +432,8 @@ static job *job_open(client *c, uint32_t flags, mcg_wire *body)
 }
 
 /* Starts `argv` (NULL-terminated varargs); does not wait. */
-MAYBE __attribute__((sentinel)) static job *job_start(client *c, uint32_t flags, const char *first, ...)
+MAYBE __attribute__((sentinel)) static job *job_start(client *c, uint32_t flags, const char *first,
+                                                      ...)
 {
   mcg_wire body;
   va_list rest;

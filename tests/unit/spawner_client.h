@@ -23,7 +23,7 @@ typedef struct box {
   spawner *owner;
   uint32_t id;
   int pidfd;
-  client *c;          /* NULL: it failed */
+  client *c;               /* NULL: it failed */
   char step[64], why[512]; /* of the failure */
   char enforced[1024];     /* lines */
   uint64_t memory_peak, cpu_us, oom_kills, pids_hits;
@@ -37,7 +37,9 @@ static size_t spawner_read(spawner *s, uint8_t *packet, size_t size, int fds[2],
     char bytes[CMSG_SPACE(2 * sizeof(int))];
   } control;
   struct iovec part = {packet, size};
-  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes,
+  struct msghdr message = {.msg_iov = &part,
+                           .msg_iovlen = 1,
+                           .msg_control = control.bytes,
                            .msg_controllen = sizeof control.bytes};
   struct pollfd ready = {.fd = s->fd, .events = POLLIN};
   assert_int_equal(poll(&ready, 1, WAIT_MS), 1);
@@ -61,8 +63,8 @@ static bool spawner_send(spawner *s, uint32_t op, uint32_t id, const mcg_wire *b
 }
 
 /* Waits for the answer `op` (or FAILED) to `id`; false: the spawner ended. */
-static bool spawner_answer(spawner *s, uint32_t op, uint32_t id, uint32_t *got, uint8_t *packet, size_t size,
-                           size_t *len, int fds[2], size_t *fd_count)
+static bool spawner_answer(spawner *s, uint32_t op, uint32_t id, uint32_t *got, uint8_t *packet,
+                           size_t size, size_t *len, int fds[2], size_t *fd_count)
 {
   for (;;) {
     uint32_t head[2];
@@ -160,7 +162,8 @@ static bool box_create(spawner *s, const mcg_spawn_spec *spec, box *out)
   mcg_spawn_spec_encode(spec, &body);
   bool sent = spawner_send(s, MCG_S_CREATE, out->id, &body);
   mcg_wire_fini(&body);
-  if (!sent || !spawner_answer(s, MCG_S_CREATED, out->id, &op, packet, sizeof packet, &len, fds, &fd_count))
+  if (!sent ||
+      !spawner_answer(s, MCG_S_CREATED, out->id, &op, packet, sizeof packet, &len, fds, &fd_count))
     return false;
   mcg_reader reader = mcg_reader_of(packet + 8, len - 8);
   mcg_field field;

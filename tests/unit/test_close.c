@@ -142,27 +142,13 @@ static void start_other(crowd *self, mcg_session *session)
   mcg_error *err = NULL;
   int rc = 0;
   switch (dice(self, 7)) {
-  case 0:
-    rc = mcg_file_write(session, "a/b", "text", 4, 0644, done, it, &err);
-    break;
-  case 1:
-    rc = mcg_file_read(session, "a/b", 100, bytes_done, it, &err);
-    break;
-  case 2:
-    rc = mcg_session_stats(session, text_done, it, &err);
-    break;
-  case 3:
-    rc = mcg_session_processes(session, text_done, it, &err);
-    break;
-  case 4:
-    rc = mcg_file_remove(session, "a", done, it, &err);
-    break;
-  case 5:
-    rc = mcg_session_close(session, done, it, &err);
-    break;
-  default:
-    rc = mcg_sleep(self->engine, dice(self, 50), done, it, &it->op, &err);
-    break;
+  case 0: rc = mcg_file_write(session, "a/b", "text", 4, 0644, done, it, &err); break;
+  case 1: rc = mcg_file_read(session, "a/b", 100, bytes_done, it, &err); break;
+  case 2: rc = mcg_session_stats(session, text_done, it, &err); break;
+  case 3: rc = mcg_session_processes(session, text_done, it, &err); break;
+  case 4: rc = mcg_file_remove(session, "a", done, it, &err); break;
+  case 5: rc = mcg_session_close(session, done, it, &err); break;
+  default: rc = mcg_sleep(self->engine, dice(self, 50), done, it, &it->op, &err); break;
   }
   if (rc < 0) give_back(it, err);
 }

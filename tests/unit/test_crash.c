@@ -8,7 +8,7 @@
 #include <ftw.h>
 #include <sys/mman.h>
 
-#define ROUNDS 17 /* of each kind and user; 50 and more kills in all */
+#define ROUNDS 17       /* of each kind and user; 50 and more kills in all */
 #define MARK "31415926" /* seconds of sleep that only we sleep */
 #define GONE_MS 2000
 
@@ -18,7 +18,7 @@ static char base[64];
 static struct shared {
   pid_t spawner;
   unsigned made;
-} *shared;
+} * shared;
 
 /* ---- the engine -------------------------------------------------------------------------------- */
 
@@ -40,8 +40,10 @@ static void engine(void)
   shared->spawner = s.pid;
   for (unsigned at = 0;; at++) {
     box *b = &boxes[at % 4];
-    mcg_spawn_spec spec = {.kind = at % 3 == 2 ? MCG_KIND_PLAIN : MCG_KIND_JAIL, .disk = 8 << 20,
-                           .memory = 64 << 20, .pids = 32};
+    mcg_spawn_spec spec = {.kind = at % 3 == 2 ? MCG_KIND_PLAIN : MCG_KIND_JAIL,
+                           .disk = 8 << 20,
+                           .memory = 64 << 20,
+                           .pids = 32};
     if (at >= 4 && !box_destroy(b)) _exit(1);
     if (!box_create(&s, &spec, b) || !start_commands(b)) _exit(1);
     shared->made = at + 1;
@@ -81,8 +83,9 @@ static bool name_is_left(const char *path, const char *prefix)
 
 static bool group_is_left(void)
 {
-  static const char *const paths[] = {"/sys/fs/cgroup/memory/mooncage", "/sys/fs/cgroup/cpu/mooncage",
-                                      "/sys/fs/cgroup/pids/mooncage", "/sys/fs/cgroup/mooncage"};
+  static const char *const paths[] = {"/sys/fs/cgroup/memory/mooncage",
+                                      "/sys/fs/cgroup/cpu/mooncage", "/sys/fs/cgroup/pids/mooncage",
+                                      "/sys/fs/cgroup/mooncage"};
   for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
     if (name_is_left(paths[i], "mcg-")) return true;
   return false;
@@ -90,7 +93,8 @@ static bool group_is_left(void)
 
 static const char *left(bool names)
 {
-  while (waitpid(-1, NULL, WNOHANG) > 0) {} /* a subreaper: the dead spawner is ours to bury */
+  while (waitpid(-1, NULL, WNOHANG) > 0) {
+  } /* a subreaper: the dead spawner is ours to bury */
   if (shared->spawner && kill(shared->spawner, 0) == 0) return "the spawner";
   if (process_is_left()) return "a process";
   if (names && group_is_left()) return "a control group";
@@ -119,7 +123,8 @@ static void reap(void)
   size_t len, fd_count;
   spawner s = spawner_start(as_uid);
   assert_true(spawner_send(&s, MCG_S_REAP, 1, NULL));
-  assert_true(spawner_answer(&s, MCG_S_REAPED, 1, &op, packet, sizeof packet, &len, fds, &fd_count));
+  assert_true(
+      spawner_answer(&s, MCG_S_REAPED, 1, &op, packet, sizeof packet, &len, fds, &fd_count));
   spawner_stop(&s);
 }
 

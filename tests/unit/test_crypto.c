@@ -19,9 +19,13 @@ static void sha256_of_the_published_examples(void **state)
 static void base64_of_the_published_examples(void **state)
 {
   (void)state;
-  static const char *const pairs[][2] = {{"", ""},         {"f", "Zg=="},     {"fo", "Zm8="},
-                                         {"foo", "Zm9v"},  {"foob", "Zm9vYg=="},
-                                         {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}};
+  static const char *const pairs[][2] = {{"", ""},
+                                         {"f", "Zg=="},
+                                         {"fo", "Zm8="},
+                                         {"foo", "Zm9v"},
+                                         {"foob", "Zm9vYg=="},
+                                         {"fooba", "Zm9vYmE="},
+                                         {"foobar", "Zm9vYmFy"}};
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
     char *text = mcg_base64_encode(pairs[i][0], strlen(pairs[i][0]));
     assert_string_equal(text, pairs[i][1]);
@@ -37,8 +41,8 @@ static void base64_of_the_published_examples(void **state)
 static void what_is_not_base64_is_refused(void **state)
 {
   (void)state;
-  static const char *const bad[] = {"Z", "Zg=", "Zg", "====", "Zg==Zg==", "Zh==", "Zm9=", "Zm 9", "Z===",
-                                    "Zm9v\n", "Zm9v!m9v"};
+  static const char *const bad[] = {
+      "Z", "Zg=", "Zg", "====", "Zg==Zg==", "Zh==", "Zm9=", "Zm 9", "Z===", "Zm9v\n", "Zm9v!m9v"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     size_t len;
     assert_null(mcg_base64_decode(bad[i], strlen(bad[i]), &len));

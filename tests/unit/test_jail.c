@@ -12,9 +12,9 @@
 #include <sys/resource.h>
 #include <sys/un.h>
 
-static uid_t as_uid;          /* of the spawner; 0: our own */
-static char self[PATH_MAX];   /* this executable: it is its own attacker */
-static char base[64];         /* a directory of the same user for what tests make */
+static uid_t as_uid;        /* of the spawner; 0: our own */
+static char self[PATH_MAX]; /* this executable: it is its own attacker */
+static char base[64];       /* a directory of the same user for what tests make */
 
 /* ---- the attacks; 0: it worked ---------------------------------------------------------------- */
 
@@ -65,7 +65,8 @@ static int attack_mount(const char *argument)
 
 static int attack_connect(const char *argument)
 {
-  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argument)),
+  struct sockaddr_in to = {.sin_family = AF_INET,
+                           .sin_port = htons((uint16_t)atoi(argument)),
                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   int fd = socket(AF_INET, SOCK_STREAM, 0);
   return fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) < 0;
@@ -84,10 +85,10 @@ static int attack_abstract(const char *argument)
 static const struct attack {
   const char *name;
   int (*run)(const char *argument);
-} ATTACKS[] = {{"prlimit", attack_prlimit},   {"affinity", attack_affinity}, {"nice", attack_nice},
-               {"read", attack_read},         {"unshare", attack_unshare},   {"clone", attack_clone},
-               {"mount", attack_mount},       {"connect", attack_connect},
-               {"abstract", attack_abstract}};
+} ATTACKS[] = {
+    {"prlimit", attack_prlimit}, {"affinity", attack_affinity}, {"nice", attack_nice},
+    {"read", attack_read},       {"unshare", attack_unshare},   {"clone", attack_clone},
+    {"mount", attack_mount},     {"connect", attack_connect},   {"abstract", attack_abstract}};
 
 static int attack(const char *name, const char *argument)
 {
@@ -121,8 +122,8 @@ static mcg_spawn_mount ourselves; /* the directory of this executable, at /opt *
 
 static mcg_spawn_spec plain_spec(void)
 {
-  return (mcg_spawn_spec){.kind = MCG_KIND_JAIL, .disk = 32 << 20, .mounts = &ourselves,
-                          .mount_count = 1};
+  return (mcg_spawn_spec){
+      .kind = MCG_KIND_JAIL, .disk = 32 << 20, .mounts = &ourselves, .mount_count = 1};
 }
 
 /* A sandbox that serves. */
@@ -146,15 +147,16 @@ static bool works_inside(box *b, const char *name, const char *argument)
   char line[PATH_MAX];
   snprintf(line, sizeof line, "exec /opt/test_jail attack %s '%s'", name, argument);
   const job *j = run(b, line);
-  if (j->signo || j->code > 1) fail_msg("attack %s: code %d signal %d: %s", name, j->code, j->signo, j->data[2]);
+  if (j->signo || j->code > 1)
+    fail_msg("attack %s: code %d signal %d: %s", name, j->code, j->signo, j->data[2]);
   return j->code == 0;
 }
 
-#define assert_output(j, text) \
-  do { \
-    const job *j_ = (j); \
-    if (j_->code || !strstr(j_->data[1], text)) \
-      fail_msg("code %d, \"%s\" lacks \"%s\"; %s", j_->code, j_->data[1], text, j_->data[2]); \
+#define assert_output(j, text)                                                                     \
+  do {                                                                                             \
+    const job *j_ = (j);                                                                           \
+    if (j_->code || !strstr(j_->data[1], text))                                                    \
+      fail_msg("code %d, \"%s\" lacks \"%s\"; %s", j_->code, j_->data[1], text, j_->data[2]);      \
   } while (0)
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
@@ -216,9 +218,10 @@ static int after_test(void **state)
 static void says_what_is_in_force(void **state)
 {
   (void)state;
-  static const char *const wanted[] = {"user_namespace=on", "pid_namespace=on", "network=own",
-                                       "mount_namespace=on", "capabilities=none", "no_new_privs=on",
-                                       "seccomp=default, ", "disk=tmpfs, 32 MiB", "rlimits=on"};
+  static const char *const wanted[] = {
+      "user_namespace=on",  "pid_namespace=on",   "network=own",
+      "mount_namespace=on", "capabilities=none",  "no_new_privs=on",
+      "seccomp=default, ",  "disk=tmpfs, 32 MiB", "rlimits=on"};
   spawner s = spawner_start(as_uid);
   mcg_spawn_spec spec = plain_spec();
   box b;
@@ -262,17 +265,22 @@ static void writes_only_where_it_may(void **state)
   box b;
   make(&s, &spec, &b);
   assert_output(run(&b, "for d in /workspace /tmp /var/tmp /run /home/sandbox /dev/shm; do "
-                        "echo x > $d/f && cat $d/f; done | wc -l"), "6");
-  assert_output(run(&b, "for d in / /usr /usr/bin /etc /dev /proc /var /opt /home; do "
-                        "echo x > $d/f; done 2>/dev/null; ls /f /usr/f /etc/f /opt/f 2>/dev/null | wc -l"),
-                "0");
+                        "echo x > $d/f && cat $d/f; done | wc -l"),
+                "6");
+  assert_output(
+      run(&b, "for d in / /usr /usr/bin /etc /dev /proc /var /opt /home; do "
+              "echo x > $d/f; done 2>/dev/null; ls /f /usr/f /etc/f /opt/f 2>/dev/null | wc -l"),
+      "0");
   assert_output(run(&b, "rm -rf /etc/passwd 2>/dev/null; cat /etc/passwd"), "sandbox:x:1000");
   assert_output(run(&b, "ls /dev | tr '\\n' ' '"),
                 "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero");
   assert_output(run(&b, "for n in kcore keys kallsyms timer_list interrupts sysrq-trigger; do "
-                        "cat /proc/$n 2>/dev/null; done | wc -c"), "0\n");
-  assert_output(run(&b, "echo 1 > /proc/sys/kernel/core_pattern 2>/dev/null; ls -d /sys/* 2>/dev/null"
-                        " | wc -l"), "0");
+                        "cat /proc/$n 2>/dev/null; done | wc -c"),
+                "0\n");
+  assert_output(run(&b,
+                    "echo 1 > /proc/sys/kernel/core_pattern 2>/dev/null; ls -d /sys/* 2>/dev/null"
+                    " | wc -l"),
+                "0");
   assert_true(box_destroy(&b));
   spawner_stop(&s);
 }
@@ -348,7 +356,8 @@ static bool hand_over(char name[64], bool make_it)
       continue;
     }
     snprintf(file, sizeof file, "%s/cgroup.procs", path);
-    if (mkdir(path, 0755) < 0 || access(file, W_OK) < 0 || chown(path, as_uid, as_uid) < 0) return false;
+    if (mkdir(path, 0755) < 0 || access(file, W_OK) < 0 || chown(path, as_uid, as_uid) < 0)
+      return false;
   }
   return true;
 }
@@ -418,8 +427,9 @@ static void init_is_out_of_reach(void **state)
   kill(pid, SIGKILL);
   waitpid(pid, NULL, 0);
   run(&b, "kill -9 1; kill -STOP 1; kill -TERM 1; kill -INT 1");
-  assert_output(run(&b, "echo lives; ls /proc/1/fd 2>&1 | wc -l; cat /proc/1/environ 2>/dev/null | wc -c"),
-                "lives\n1\n0");
+  assert_output(
+      run(&b, "echo lives; ls /proc/1/fd 2>&1 | wc -l; cat /proc/1/environ 2>/dev/null | wc -c"),
+      "lives\n1\n0");
   assert_true(box_destroy(&b));
   spawner_stop(&s);
 }
@@ -476,7 +486,8 @@ static void the_network_is_not_there(void **state)
   memcpy(local.sun_path + 1, name, strlen(name));
   int unix_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   assert_int_equal(bind(unix_fd, (struct sockaddr *)&local,
-                        (socklen_t)(sizeof local.sun_family + 1 + strlen(name))), 0);
+                        (socklen_t)(sizeof local.sun_family + 1 + strlen(name))),
+                   0);
   assert_int_equal(listen(unix_fd, 8), 0);
   spawner s = spawner_start(as_uid);
   mcg_spawn_spec spec = plain_spec();
@@ -519,15 +530,17 @@ static void binds_are_as_asked(void **state)
   char in[128], out[128];
   snprintf(in, sizeof in, "%s/in", base);
   snprintf(out, sizeof out, "%s/out", base);
-  mcg_spawn_mount mounts[] = {{in, (char *)"/data/in", false}, {out, (char *)"/workspace/out", true}};
+  mcg_spawn_mount mounts[] = {{in, (char *)"/data/in", false},
+                              {out, (char *)"/workspace/out", true}};
   spawner s = spawner_start(as_uid);
   mcg_spawn_spec spec = plain_spec();
   spec.mounts = mounts;
   spec.mount_count = 2;
   box b;
   make(&s, &spec, &b);
-  assert_output(run(&b, "cat /data/in/a; echo two > /data/in/b; echo two > /workspace/out/b; ls /data/in"),
-                "onea\n");
+  assert_output(
+      run(&b, "cat /data/in/a; echo two > /data/in/b; echo two > /workspace/out/b; ls /data/in"),
+      "onea\n");
   assert_true(same_text("out/b", "two\n"));
   assert_true(box_destroy(&b));
   static const char *const bad[] = {"/bin/x", "/etc/../x", "x", "/proc/x", "/dev/x"};
@@ -584,7 +597,8 @@ static void a_rootfs_is_read_only_or_overlaid(void **state)
     const job *j = run(&b, "busybox cat /here; echo changed > /here; busybox cat /here; "
                            "echo x > /workspace/f && busybox cat /workspace/f; "
                            "busybox readlink /proc/self/cwd");
-    if (!strstr(j->data[1], rw ? "original\nchanged\nx\n/workspace" : "original\noriginal\nx\n/workspace"))
+    if (!strstr(j->data[1],
+                rw ? "original\nchanged\nx\n/workspace" : "original\noriginal\nx\n/workspace"))
       fail_msg("rw %u: %s %s", rw, j->data[1], j->data[2]);
     assert_true(box_destroy(&b));
     assert_true(same_text("root/here", "original\n"));
@@ -634,8 +648,10 @@ static void plain_has_a_directory_that_goes(void **state)
   char line[1024];
   box b;
   make(&s, &spec, &b);
-  snprintf(line, sizeof line, "pwd; stat -c %%a .; env | grep -c SECRET; ln -s %s link; mkdir -p a/b; "
-           "echo x > a/b/c; chmod 0 a/b; (setsid sleep 4242 >/dev/null 2>&1 &)", place("outside"));
+  snprintf(line, sizeof line,
+           "pwd; stat -c %%a .; env | grep -c SECRET; ln -s %s link; mkdir -p a/b; "
+           "echo x > a/b/c; chmod 0 a/b; (setsid sleep 4242 >/dev/null 2>&1 &)",
+           place("outside"));
   const job *j = run(&b, line);
   assert_non_null(strstr(j->data[1], base));
   assert_non_null(strstr(j->data[1], "\n700\n0\n"));

@@ -296,8 +296,7 @@ static int acts(void *arg, mcg_error **err)
       assert_int_equal(mcg_fiber_sleep(self->engine, 1, &late), 0);
       mcg_fiber_shield(self->engine, false);
       break;
-    default:
-      return mcg_wait_park(self->engine, &self->wait, -1, err);
+    default: return mcg_wait_park(self->engine, &self->wait, -1, err);
     }
   }
   return 0;

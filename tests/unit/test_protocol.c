@@ -9,16 +9,20 @@
 
 #include <string.h>
 
-static const mcg_frame sample = {.length = 0x1234, .type = MCG_F_DATA, .flags = MCG_FRAME_MORE,
-                                 .stream = 2, .fds = 3, .channel = 0xdeadbeef,
+static const mcg_frame sample = {.length = 0x1234,
+                                 .type = MCG_F_DATA,
+                                 .flags = MCG_FRAME_MORE,
+                                 .stream = 2,
+                                 .fds = 3,
+                                 .channel = 0xdeadbeef,
                                  .sequence = 0x0102030405060708ULL};
 
 static void test_header_layout(void **state)
 {
   (void)state;
-  static const uint8_t expected[MCG_FRAME_HEADER] = {0x34, 0x12, 0, 0, MCG_F_DATA, 1, 2, 3,
-                                                     0xef, 0xbe, 0xad, 0xde, 0, 0, 0, 0,
-                                                     8, 7, 6, 5, 4, 3, 2, 1};
+  static const uint8_t expected[MCG_FRAME_HEADER] = {0x34, 0x12, 0,    0,    MCG_F_DATA, 1, 2, 3,
+                                                     0xef, 0xbe, 0xad, 0xde, 0,          0, 0, 0,
+                                                     8,    7,    6,    5,    4,          3, 2, 1};
   uint8_t bytes[MCG_FRAME_HEADER];
   mcg_frame back;
   mcg_frame_encode(&sample, bytes);
@@ -81,7 +85,8 @@ static void test_entry(void **state)
   assert_int_equal(back.uid, entry.uid);
   assert_int_equal(back.gid, entry.gid);
   assert_int_equal(back.nlink, entry.nlink);
-  assert_true(back.size == entry.size && back.inode == entry.inode && back.mtime_s == entry.mtime_s);
+  assert_true(back.size == entry.size && back.inode == entry.inode &&
+              back.mtime_s == entry.mtime_s);
   assert_int_equal(back.mtime_ns, entry.mtime_ns);
   assert_int_equal(back.name_len, entry.name_len);
   assert_int_equal(back.target_len, entry.target_len);
@@ -108,8 +113,10 @@ static void test_process(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_header_layout), cmocka_unit_test(test_hostile_headers),
-      cmocka_unit_test(test_entry), cmocka_unit_test(test_process),
+      cmocka_unit_test(test_header_layout),
+      cmocka_unit_test(test_hostile_headers),
+      cmocka_unit_test(test_entry),
+      cmocka_unit_test(test_process),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

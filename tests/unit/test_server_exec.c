@@ -4,8 +4,14 @@
 
 #include <sys/resource.h>
 
-static int start_direct(void **state) { return (*state = client_start_with(0, "/tmp")) ? 0 : -1; }
-static int start_framed(void **state) { return (*state = client_start_with(1, "/tmp")) ? 0 : -1; }
+static int start_direct(void **state)
+{
+  return (*state = client_start_with(0, "/tmp")) ? 0 : -1;
+}
+static int start_framed(void **state)
+{
+  return (*state = client_start_with(1, "/tmp")) ? 0 : -1;
+}
 static int stop(void **state)
 {
   assert_int_equal(client_stop(*state), 0);
@@ -71,7 +77,8 @@ static void test_killed_by_signal(void **state)
 static void test_signal_reaches_main_process(void **state)
 {
   client *c = *state;
-  job *j = job_start(c, 0, "sh", "-c", "trap 'exit 9' USR1; echo ready; while :; do sleep 0.05; done", NULL);
+  job *j = job_start(c, 0, "sh", "-c",
+                     "trap 'exit 9' USR1; echo ready; while :; do sleep 0.05; done", NULL);
   client_until(c, j->len[1] > 0);
   client_send_number(c, MCG_F_SIGNAL, j->channel, 0, MCG_TAG_SIGNO, SIGUSR1);
   job_finish(c, j);
@@ -111,7 +118,8 @@ static void test_path_search_like_execvp(void **state)
   assert_non_null(mkdtemp(dir));
   snprintf(command, sizeof command,
            "cd %s && mkdir a b && echo 'echo script $1' > b/tool && chmod 755 b/tool && "
-           "echo x > a/tool && chmod 644 a/tool", dir);
+           "echo x > a/tool && chmod 644 a/tool",
+           dir);
   assert_int_equal(system(command), 0);
   mcg_wire body;
   mcg_wire_init(&body);
@@ -119,7 +127,8 @@ static void test_path_search_like_execvp(void **state)
   mcg_wire_put_str(&body, MCG_TAG_ARG, "one");
   snprintf(command, sizeof command, "PATH=%s/a:%s/b", dir, dir);
   mcg_wire_put_str(&body, MCG_TAG_ENV, command);
-  job *j = job_open(c, 0, &body); /* a/tool may not be run: the next one; no shebang: by the shell */
+  job *j =
+      job_open(c, 0, &body); /* a/tool may not be run: the next one; no shebang: by the shell */
   job_finish(c, j);
   assert_string_equal(j->data[1], "script one\n");
   mcg_wire_init(&body);
@@ -230,10 +239,11 @@ static void test_limits(void **state)
 static void test_clean_process(void **state)
 {
   client *c = *state;
-  job *j = job_start(c, 0, "sh", "-c",
-                     "for i in $(seq 0 99); do [ -e /proc/$$/fd/$i ] && printf '%s ' $i; done; umask; "
-                     "grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status; ps -o sid= -p $$ | tr -d ' '; echo $$",
-                     NULL);
+  job *j = job_start(
+      c, 0, "sh", "-c",
+      "for i in $(seq 0 99); do [ -e /proc/$$/fd/$i ] && printf '%s ' $i; done; umask; "
+      "grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status; ps -o sid= -p $$ | tr -d ' '; echo $$",
+      NULL);
   job_finish(c, j);
   char *rest = strchr(j->data[1], '\n');
   assert_non_null(rest);
@@ -330,9 +340,11 @@ static void test_late_messages_are_harmless(void **state)
   client_until(c, c->pongs == 1);
 }
 
-#define BOTH(test)                                                               \
-  {#test " (direct)", test, start_direct, stop, NULL},                           \
-  {#test " (framed)", test, start_framed, stop, NULL}
+#define BOTH(test)                                                                                 \
+  {#test " (direct)", test, start_direct, stop, NULL},                                             \
+  {                                                                                                \
+#test " (framed)", test, start_framed, stop, NULL                                              \
+  }
 
 int main(void)
 {

@@ -30,8 +30,14 @@ static int setup(void **state, int carrier)
   *state = p;
   return 0;
 }
-static int direct(void **state) { return setup(state, 0); }
-static int framed(void **state) { return setup(state, 1); }
+static int direct(void **state)
+{
+  return setup(state, 0);
+}
+static int framed(void **state)
+{
+  return setup(state, 1);
+}
 static int done(void **state)
 {
   place *p = *state;
@@ -243,7 +249,8 @@ static void test_list_and_stat(void **state)
   listed list[8];
   struct stat info;
   char path[128];
-  shell(p->dir, "printf abc > f; chmod 604 f; mkdir d; ln -s some/where l; touch -d @1000000000.5 f; touch .hidden");
+  shell(p->dir, "printf abc > f; chmod 604 f; mkdir d; ln -s some/where l; touch -d @1000000000.5 "
+                "f; touch .hidden");
   size_t count = read_list(builtin(p, "list", "."), list, 8);
   assert_int_equal(count, 4);
   named(list, count, ".hidden");
@@ -273,7 +280,8 @@ static void test_mkdir(void **state)
   place *p = *state;
   shell(p->dir, "echo > f");
   assert_int_equal(builtin(p, "mkdir", "a/b//c/", "700")->code, 0);
-  assert_int_equal(shell(p->dir, "test $(stat -c %%a a) = 755 && test $(stat -c %%a a/b/c) = 700"), 0);
+  assert_int_equal(shell(p->dir, "test $(stat -c %%a a) = 755 && test $(stat -c %%a a/b/c) = 700"),
+                   0);
   assert_int_equal(builtin(p, "mkdir", "a/b", "755")->code, 0);
   assert_int_equal(builtin(p, "mkdir", "f", "755")->error, EEXIST);
   assert_int_equal(builtin(p, "mkdir", "f/x", "755")->error, EEXIST);
@@ -284,7 +292,8 @@ static void test_mkdir(void **state)
 static void test_remove(void **state)
 {
   place *p = *state;
-  shell(p->dir, "mkdir -p keep t/a/b t/c; echo x > keep/x; ln -s ../keep t/link; echo > t/a/b/f; chmod 555 t/a; "
+  shell(p->dir, "mkdir -p keep t/a/b t/c; echo x > keep/x; ln -s ../keep t/link; echo > t/a/b/f; "
+                "chmod 555 t/a; "
                 "mkfifo t/fifo; echo > single");
   assert_int_equal(builtin(p, "remove", "t")->code, 0);
   assert_int_equal(builtin(p, "remove", "single")->code, 0);
@@ -369,10 +378,13 @@ static void test_processes(void **state)
 
 static const char *const tree =
     "mkdir -p t/sub/empty t/$(printf 'n%%.0s' $(seq 90))/$(printf 'm%%.0s' $(seq 90))/deep && "
-    "echo hello > t/file && chmod 640 t/file && ln t/file t/sub/hard && ln -s ../file t/sub/soft && "
+    "echo hello > t/file && chmod 640 t/file && ln t/file t/sub/hard && ln -s ../file t/sub/soft "
+    "&& "
     "ln -s /abs/$(printf 'x%%.0s' $(seq 150)) t/longlink && head -c 100000 /dev/urandom > t/big && "
-    "echo y > t/$(printf 'n%%.0s' $(seq 90))/$(printf 'm%%.0s' $(seq 90))/deep/$(printf 'k%%.0s' $(seq 200)) && "
-    "echo u > 't/sp ace ü' && touch -d @1234567890 t/file && mkdir t/ro && echo r > t/ro/f && chmod 555 t/ro && : > t/zero";
+    "echo y > t/$(printf 'n%%.0s' $(seq 90))/$(printf 'm%%.0s' $(seq 90))/deep/$(printf 'k%%.0s' "
+    "$(seq 200)) && "
+    "echo u > 't/sp ace ü' && touch -d @1234567890 t/file && mkdir t/ro && echo r > t/ro/f && "
+    "chmod 555 t/ro && : > t/zero";
 
 static void save(place *p, const char *name, const job *j)
 {
@@ -386,9 +398,12 @@ static void save(place *p, const char *name, const job *j)
 
 static int same_trees(place *p, const char *one, const char *other)
 {
-  return shell(p->dir, "diff -r --no-dereference %s %s && for d in %s %s; do (cd $d && find . ! -name . | sort | "
-                       "while read -r f; do stat -c '%%n %%f %%h' \"$f\"; done) > $d.list; done; "
-                       "diff %s.list %s.list", one, other, one, other, one, other);
+  return shell(
+      p->dir,
+      "diff -r --no-dereference %s %s && for d in %s %s; do (cd $d && find . ! -name . | sort | "
+      "while read -r f; do stat -c '%%n %%f %%h' \"$f\"; done) > $d.list; done; "
+      "diff %s.list %s.list",
+      one, other, one, other, one, other);
 }
 
 static void test_pack_read_by_tar(void **state)
@@ -407,9 +422,12 @@ static void test_pack_read_by_tar(void **state)
 static void test_pack_leaves_out(void **state)
 {
   place *p = *state;
-  shell(p->dir, "mkdir -p t/.git/objects t/node t/nodes; echo > t/.git/config; mkfifo t/fifo; echo > t/f; echo > t/nodes/x");
+  shell(p->dir, "mkdir -p t/.git/objects t/node t/nodes; echo > t/.git/config; mkfifo t/fifo; echo "
+                "> t/f; echo > t/nodes/x");
   save(p, "out.tar", builtin(p, "pack", "t", ".git", "./node/"));
-  assert_int_equal(shell(p->dir, "test \"$(tar tf out.tar | sort | tr '\\n' ' ')\" = './ f nodes/ nodes/x '"), 0);
+  assert_int_equal(
+      shell(p->dir, "test \"$(tar tf out.tar | sort | tr '\\n' ' ')\" = './ f nodes/ nodes/x '"),
+      0);
 }
 
 static void test_pack_one_file(void **state)
@@ -417,7 +435,9 @@ static void test_pack_one_file(void **state)
   place *p = *state;
   shell(p->dir, "mkdir d; echo content > d/f");
   save(p, "out.tar", builtin(p, "pack", "d/f"));
-  assert_int_equal(shell(p->dir, "test \"$(tar tf out.tar)\" = f && test \"$(tar xOf out.tar f)\" = content"), 0);
+  assert_int_equal(
+      shell(p->dir, "test \"$(tar tf out.tar)\" = f && test \"$(tar xOf out.tar f)\" = content"),
+      0);
 }
 
 static void test_pack_strict(void **state)
@@ -449,7 +469,8 @@ static void test_unpack_written_by_tar(void **state)
     assert_string_equal(j->text, "");
     assert_int_equal(j->code, 0);
     assert_int_equal(same_trees(p, "t", "x/y"), 0);
-    assert_int_equal(shell(p->dir, "test $(stat -c %%Y x/y/file) = 1234567890; chmod -R u+w x; rm -rf x"), 0);
+    assert_int_equal(
+        shell(p->dir, "test $(stat -c %%Y x/y/file) = 1234567890; chmod -R u+w x; rm -rf x"), 0);
   }
 }
 
@@ -466,10 +487,12 @@ static void test_round_trip(void **state)
 static void test_unpack_over_what_is_there(void **state)
 {
   place *p = *state;
-  shell(p->dir, "mkdir -p t/d x/d; echo new > t/d/f; echo old > x/d/f; ln -s /etc/passwd x/l; echo safe > t/l; "
+  shell(p->dir, "mkdir -p t/d x/d; echo new > t/d/f; echo old > x/d/f; ln -s /etc/passwd x/l; echo "
+                "safe > t/l; "
                 "tar -C t -cf in.tar .");
   assert_int_equal(unpack_file(p, "in.tar", "x")->code, 0);
-  assert_int_equal(shell(p->dir, "test $(cat x/d/f) = new && test $(cat x/l) = safe && test ! -L x/l"), 0);
+  assert_int_equal(
+      shell(p->dir, "test $(cat x/d/f) = new && test $(cat x/l) = safe && test ! -L x/l"), 0);
 }
 
 static void make_tar(place *p, const char *code)
@@ -481,8 +504,10 @@ static void make_tar(place *p, const char *code)
           "import tarfile, io, sys\n"
           "t = tarfile.open('%s/in.tar', 'w')\n"
           "def add(name, kind=tarfile.REGTYPE, data=b'', link='', mode=0o644):\n"
-          "  i = tarfile.TarInfo(name); i.type = kind; i.size = len(data); i.linkname = link; i.mode = mode\n"
-          "  t.addfile(i, io.BytesIO(data))\n%s\nt.close()\n", p->dir, code);
+          "  i = tarfile.TarInfo(name); i.type = kind; i.size = len(data); i.linkname = link; "
+          "i.mode = mode\n"
+          "  t.addfile(i, io.BytesIO(data))\n%s\nt.close()\n",
+          p->dir, code);
   fclose(file);
   assert_int_equal(shell(p->dir, "python3 make.py"), 0);
 }
@@ -490,7 +515,10 @@ static void make_tar(place *p, const char *code)
 static void test_unpack_hostile(void **state)
 {
   place *p = *state;
-  static const struct { const char *code; int error; } cases[] = {
+  static const struct {
+    const char *code;
+    int error;
+  } cases[] = {
       {"add('../evil', data=b'x')", EXDEV},
       {"add('/tmp/evil', data=b'x')", EXDEV},
       {"add('a/../../evil', data=b'x')", EXDEV},
@@ -515,7 +543,8 @@ static void test_unpack_hostile(void **state)
     make_tar(p, cases[i].code);
     job *j = unpack_file(p, "in.tar", "x");
     if (j->error != cases[i].error) fail_msg("%s: %d (%s)", cases[i].code, j->error, j->text);
-    assert_int_equal(shell(p->dir, "test ! -e evil && test ! -e /tmp/evil && test $(cat secret) = secret"), 0);
+    assert_int_equal(
+        shell(p->dir, "test ! -e evil && test ! -e /tmp/evil && test $(cat secret) = secret"), 0);
     shell(p->dir, "rm -rf x");
   }
 }
@@ -525,7 +554,8 @@ static void test_unpack_keeps_no_special_bits(void **state)
   place *p = *state;
   make_tar(p, "add('s', data=b'x', mode=0o6755); add('d', tarfile.DIRTYPE, mode=0o3777)");
   assert_int_equal(unpack_file(p, "in.tar", "x")->code, 0);
-  assert_int_equal(shell(p->dir, "test $(stat -c %%a x/s) = 755 && test $(stat -c %%a x/d) = 777"), 0);
+  assert_int_equal(shell(p->dir, "test $(stat -c %%a x/s) = 755 && test $(stat -c %%a x/d) = 777"),
+                   0);
 }
 
 static void test_unpack_damaged(void **state)
@@ -553,20 +583,45 @@ static void test_unknown_builtin(void **state)
   assert_int_equal(builtin(p, "read")->error, EINVAL);
 }
 
-#define ONE(test) {#test, test, direct, done, NULL}
-#define BOTH(test) {#test " (direct)", test, direct, done, NULL}, {#test " (framed)", test, framed, done, NULL}
+#define ONE(test)                                                                                  \
+  {                                                                                                \
+#test, test, direct, done, NULL                                                                \
+  }
+#define BOTH(test)                                                                                 \
+  {#test " (direct)", test, direct, done, NULL},                                                   \
+  {                                                                                                \
+#test " (framed)", test, framed, done, NULL                                                    \
+  }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      BOTH(test_read), BOTH(test_read_big), ONE(test_read_what_is_no_file), ONE(test_paths_stay_inside),
-      BOTH(test_write), ONE(test_write_that_fails_changes_nothing),
-      BOTH(test_killed_write_leaves_no_temporary), ONE(test_write_full_disk), ONE(test_list_and_stat),
-      ONE(test_mkdir), ONE(test_remove), ONE(test_deep_tree), ONE(test_move), ONE(test_disk),
-      BOTH(test_processes), BOTH(test_pack_read_by_tar), ONE(test_pack_leaves_out),
-      ONE(test_pack_one_file), ONE(test_pack_strict), BOTH(test_unpack_written_by_tar),
-      ONE(test_round_trip), ONE(test_unpack_over_what_is_there), ONE(test_unpack_hostile),
-      ONE(test_unpack_keeps_no_special_bits), ONE(test_unpack_damaged), ONE(test_unknown_builtin),
+      BOTH(test_read),
+      BOTH(test_read_big),
+      ONE(test_read_what_is_no_file),
+      ONE(test_paths_stay_inside),
+      BOTH(test_write),
+      ONE(test_write_that_fails_changes_nothing),
+      BOTH(test_killed_write_leaves_no_temporary),
+      ONE(test_write_full_disk),
+      ONE(test_list_and_stat),
+      ONE(test_mkdir),
+      ONE(test_remove),
+      ONE(test_deep_tree),
+      ONE(test_move),
+      ONE(test_disk),
+      BOTH(test_processes),
+      BOTH(test_pack_read_by_tar),
+      ONE(test_pack_leaves_out),
+      ONE(test_pack_one_file),
+      ONE(test_pack_strict),
+      BOTH(test_unpack_written_by_tar),
+      ONE(test_round_trip),
+      ONE(test_unpack_over_what_is_there),
+      ONE(test_unpack_hostile),
+      ONE(test_unpack_keeps_no_special_bits),
+      ONE(test_unpack_damaged),
+      ONE(test_unknown_builtin),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,9 +35,18 @@ static void repeated_sequence(client *c)
   frame.sequence--;
   send_frame(c, frame, NULL, 0);
 }
-static void unknown_type(client *c) { send_frame(c, plain(c, MCG_F_LAST + 1), NULL, 0); }
-static void type_of_init(client *c) { send_frame(c, plain(c, MCG_F_STARTED), NULL, 0); }
-static void second_hello(client *c) { client_send_number(c, MCG_F_HELLO, 0, 0, MCG_TAG_VERSION, 1); }
+static void unknown_type(client *c)
+{
+  send_frame(c, plain(c, MCG_F_LAST + 1), NULL, 0);
+}
+static void type_of_init(client *c)
+{
+  send_frame(c, plain(c, MCG_F_STARTED), NULL, 0);
+}
+static void second_hello(client *c)
+{
+  client_send_number(c, MCG_F_HELLO, 0, 0, MCG_TAG_VERSION, 1);
+}
 static void bad_stream(client *c)
 {
   mcg_frame frame = plain(c, MCG_F_CLOSE);
@@ -73,7 +82,10 @@ static void broken_fields(client *c)
 {
   mcg_frame frame = plain(c, MCG_F_EXEC);
   frame.length = 12;
-  send_frame(c, frame, "\x07\0\0\0\xff\xff\xff\x7f" "abcd", 12);
+  send_frame(c, frame,
+             "\x07\0\0\0\xff\xff\xff\x7f"
+             "abcd",
+             12);
 }
 static void exec_on_channel_zero(client *c)
 {
@@ -100,8 +112,11 @@ static void endless_parts(client *c)
 {
   static uint8_t bytes[MCG_FRAME_HEADER + MCG_FRAME_MAX];
   for (uint32_t i = 1; i < 200 && !c->ended; i++) {
-    mcg_frame frame = {.type = MCG_F_EXEC, .flags = MCG_FRAME_MORE, .length = MCG_FRAME_MAX,
-                       .channel = i + 1000, .sequence = ++c->sent};
+    mcg_frame frame = {.type = MCG_F_EXEC,
+                       .flags = MCG_FRAME_MORE,
+                       .length = MCG_FRAME_MAX,
+                       .channel = i + 1000,
+                       .sequence = ++c->sent};
     mcg_frame_encode(&frame, bytes);
     client_send_raw(c, bytes, sizeof bytes, -1);
     client_turn(c, 0);

@@ -6,8 +6,14 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-static int start_direct(void **state) { return (*state = client_start_with(0, "/tmp")) ? 0 : -1; }
-static int start_framed(void **state) { return (*state = client_start_with(1, "/tmp")) ? 0 : -1; }
+static int start_direct(void **state)
+{
+  return (*state = client_start_with(0, "/tmp")) ? 0 : -1;
+}
+static int start_framed(void **state)
+{
+  return (*state = client_start_with(1, "/tmp")) ? 0 : -1;
+}
 static int start_pid1(void **state)
 {
   *state = client_start_in(0, "/tmp", true);
@@ -58,8 +64,8 @@ static job *start_marked(client *c, uint32_t flags, const char *mark, const char
   return job_open(c, flags, &body);
 }
 
-#define ESCAPERS                                                                        \
-  "(setsid sh -c 'sleep 600 & sleep 600 & wait' &) ; (setsid setsid sleep 600 &) ; "   \
+#define ESCAPERS                                                                                   \
+  "(setsid sh -c 'sleep 600 & sleep 600 & wait' &) ; (setsid setsid sleep 600 &) ; "               \
   "nohup sleep 600 >/dev/null 2>&1 & sleep 600 & echo up; wait"
 
 static void test_kills_the_tree_of_one(void **state)
@@ -69,7 +75,8 @@ static void test_kills_the_tree_of_one(void **state)
   strcpy(one, new_mark());
   strcpy(other, new_mark());
   job *a = start_marked(c, 0, one, ESCAPERS);
-  job *b = start_marked(c, 0, other, "(setsid sleep 600 &) ; sleep 600 & echo up; read line; echo $line");
+  job *b = start_marked(c, 0, other,
+                        "(setsid sleep 600 &) ; sleep 600 & echo up; read line; echo $line");
   client_until(c, a->len[1] && b->len[1]);
   while (marked(one) < 7) usleep(5000);
   while (marked(other) < 3) usleep(5000);
@@ -108,8 +115,9 @@ static void test_fork_bomb(void **state)
 {
   client *c = *state;
   char *mark = new_mark();
-  job *a = start_marked(c, 0, mark,
-                        "for i in 1 2 3 4 5 6 7 8; do (while :; do sleep 0.01 & done) & done; echo up; wait");
+  job *a = start_marked(
+      c, 0, mark,
+      "for i in 1 2 3 4 5 6 7 8; do (while :; do sleep 0.01 & done) & done; echo up; wait");
   client_until(c, a->len[1]);
   usleep(200000);
   client_send(c, MCG_F_KILL, a->channel, 0, NULL);
@@ -122,7 +130,8 @@ static void test_payload_kills_its_stub(void **state)
 {
   client *c = *state;
   char *mark = new_mark();
-  job *a = start_marked(c, 0, mark, "(setsid sleep 600 &); kill -KILL $PPID; sleep 0.3; echo alive; exit 5");
+  job *a = start_marked(c, 0, mark,
+                        "(setsid sleep 600 &); kill -KILL $PPID; sleep 0.3; echo alive; exit 5");
   client_until(c, a->exited && a->len[1]);
   assert_string_equal(a->data[1], "alive\n");
   assert_int_equal(a->code, 5); /* init took over, and knows how it ended */
@@ -161,8 +170,9 @@ static void test_payload_stops_its_stub(void **state)
 static void test_forged_signals_to_the_stub(void **state)
 {
   client *c = *state;
-  job *a = job_start(c, 0, "sh", "-c",
-                     "for s in HUP INT QUIT USR1 USR2 TERM CHLD ALRM PIPE; do kill -$s $PPID; done; exit 3", NULL);
+  job *a = job_start(
+      c, 0, "sh", "-c",
+      "for s in HUP INT QUIT USR1 USR2 TERM CHLD ALRM PIPE; do kill -$s $PPID; done; exit 3", NULL);
   job_finish(c, a);
   assert_int_equal(a->code, 3);
 }
@@ -171,7 +181,8 @@ static void test_signals_to_init(void **state)
 {
   client *c = *state;
   char script[128];
-  snprintf(script, sizeof script, "for s in HUP INT QUIT USR1 TERM CHLD ALRM PIPE; do kill -$s %d; done; exit 3", c->pid);
+  snprintf(script, sizeof script,
+           "for s in HUP INT QUIT USR1 TERM CHLD ALRM PIPE; do kill -$s %d; done; exit 3", c->pid);
   job *a = job_start(c, 0, "sh", "-c", script, NULL);
   job_finish(c, a);
   assert_int_equal(a->code, 3);
@@ -244,7 +255,8 @@ static void test_attached_client(void **state)
 static void test_detached_streams(void **state)
 {
   client *c = *state;
-  job *a = job_start(c, MCG_EXEC_DETACH, "sh", "-c", "echo lost; read x; test -c /dev/stdout && exit 4", NULL);
+  job *a = job_start(c, MCG_EXEC_DETACH, "sh", "-c",
+                     "echo lost; read x; test -c /dev/stdout && exit 4", NULL);
   job_finish(c, a);
   assert_int_equal(a->len[1], 0);
   assert_int_equal(a->code, 4);
@@ -340,9 +352,10 @@ static void test_stub_held_beside_another(void **state)
   strcpy(one, new_mark());
   strcpy(other, new_mark());
   job *b = start_marked(c, 0, other, "sleep 600 & echo up; read line; echo $line; kill $!");
-  job *a = start_marked(c, 0, one,
-                        "s=$PPID; for i in 1 2 3; do (setsid sh -c \"while :; do kill -STOP $s; done\" &); done; "
-                        "echo up; " BOMB);
+  job *a = start_marked(
+      c, 0, one,
+      "s=$PPID; for i in 1 2 3; do (setsid sh -c \"while :; do kill -STOP $s; done\" &); done; "
+      "echo up; " BOMB);
   client_until(c, a->len[1] && b->len[1]);
   usleep(100000);
   client_send(c, MCG_F_KILL, a->channel, 0, NULL);
@@ -375,12 +388,16 @@ static void test_payload_kills_everything(void **state)
   }
 }
 
-#define BOTH(test)                                     \
-  {#test " (direct)", test, start_direct, stop, NULL}, \
-  {#test " (framed)", test, start_framed, stop, NULL}
-#define BOTH_LEAVE(test)                               \
-  {#test " (direct)", test, start_direct, NULL, NULL}, \
-  {#test " (framed)", test, start_framed, NULL, NULL}
+#define BOTH(test)                                                                                 \
+  {#test " (direct)", test, start_direct, stop, NULL},                                             \
+  {                                                                                                \
+#test " (framed)", test, start_framed, stop, NULL                                              \
+  }
+#define BOTH_LEAVE(test)                                                                           \
+  {#test " (direct)", test, start_direct, NULL, NULL},                                             \
+  {                                                                                                \
+#test " (framed)", test, start_framed, NULL, NULL                                              \
+  }
 
 int main(void)
 {

@@ -1,8 +1,14 @@
 /* Terminals of mooncage-init: a controlling terminal, its size, its signals, its end. */
 #include "init_client.h"
 
-static int start_direct(void **state) { return (*state = client_start_with(0, "/tmp")) ? 0 : -1; }
-static int start_framed(void **state) { return (*state = client_start_with(1, "/tmp")) ? 0 : -1; }
+static int start_direct(void **state)
+{
+  return (*state = client_start_with(0, "/tmp")) ? 0 : -1;
+}
+static int start_framed(void **state)
+{
+  return (*state = client_start_with(1, "/tmp")) ? 0 : -1;
+}
 static int stop(void **state)
 {
   assert_int_equal(client_stop(*state), 0);
@@ -33,8 +39,10 @@ static void type(client *c, job *j, const char *text)
 static void test_is_a_terminal(void **state)
 {
   client *c = *state;
-  job *j = terminal(c, "test -t 0 && test -t 1 && test -t 2 && echo yes; stty size; "
-                       "echo err >&2; : > /dev/tty && echo controlling; exit 3", 120, 33);
+  job *j = terminal(c,
+                    "test -t 0 && test -t 1 && test -t 2 && echo yes; stty size; "
+                    "echo err >&2; : > /dev/tty && echo controlling; exit 3",
+                    120, 33);
   job_finish(c, j);
   assert_int_equal(j->code, 3);
   assert_string_equal(j->data[1], "yes\r\n33 120\r\nerr\r\ncontrolling\r\n");
@@ -76,7 +84,8 @@ static void test_end_of_input(void **state)
 static void test_resize(void **state)
 {
   client *c = *state;
-  job *j = terminal(c, "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.05; done", 80, 24);
+  job *j =
+      terminal(c, "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.05; done", 80, 24);
   client_until(c, strstr(j->data[1], "ready"));
   mcg_wire body;
   mcg_wire_init(&body);
@@ -92,8 +101,11 @@ static void test_resize(void **state)
 static void test_signal_to_foreground_group(void **state)
 {
   client *c = *state;
-  job *j = terminal(c, "set -m; echo ready; sh -c 'trap \"echo front; exit 4\" USR1; echo in; while :; do sleep 0.05; done'; "
-                       "echo status:$?", 80, 24);
+  job *j = terminal(c,
+                    "set -m; echo ready; sh -c 'trap \"echo front; exit 4\" USR1; echo in; while "
+                    ":; do sleep 0.05; done'; "
+                    "echo status:$?",
+                    80, 24);
   client_until(c, strstr(j->data[1], "in\r\n"));
   client_send_number(c, MCG_F_SIGNAL, j->channel, 0, MCG_TAG_SIGNO, SIGUSR1);
   job_finish(c, j);
@@ -129,9 +141,11 @@ static void test_much_output(void **state)
   assert_non_null(strstr(j->data[1], "\r\n20000\r\n"));
 }
 
-#define BOTH(test)                                     \
-  {#test " (direct)", test, start_direct, stop, NULL}, \
-  {#test " (framed)", test, start_framed, stop, NULL}
+#define BOTH(test)                                                                                 \
+  {#test " (direct)", test, start_direct, stop, NULL},                                             \
+  {                                                                                                \
+#test " (framed)", test, start_framed, stop, NULL                                              \
+  }
 
 int main(void)
 {

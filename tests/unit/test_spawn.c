@@ -11,12 +11,26 @@
 #include <string.h>
 
 static mcg_spawn_mount mounts[] = {{"/usr/share", "/data", false}, {"/home/a b", "/w", true}};
-static const mcg_spawn_spec sample = {
-    .kind = MCG_KIND_PLAIN, .profile = MCG_PROFILE_STRICT, .network = 1, .carrier = 1, .uid = 1234,
-    .gid = 4321, .rootfs_rw = 1, .disk_image = 1, .cpu_milli = 1500, .pids = 64, .nofile = 256,
-    .memory = 5ULL << 32, .disk = 1ULL << 33, .id = "mcg-1", .rootfs = "/srv/root",
-    .workdir = "/workspace", .project = "/home/me/p", .hostname = "box", .mounts = mounts,
-    .mount_count = 2};
+static const mcg_spawn_spec sample = {.kind = MCG_KIND_PLAIN,
+                                      .profile = MCG_PROFILE_STRICT,
+                                      .network = 1,
+                                      .carrier = 1,
+                                      .uid = 1234,
+                                      .gid = 4321,
+                                      .rootfs_rw = 1,
+                                      .disk_image = 1,
+                                      .cpu_milli = 1500,
+                                      .pids = 64,
+                                      .nofile = 256,
+                                      .memory = 5ULL << 32,
+                                      .disk = 1ULL << 33,
+                                      .id = "mcg-1",
+                                      .rootfs = "/srv/root",
+                                      .workdir = "/workspace",
+                                      .project = "/home/me/p",
+                                      .hostname = "box",
+                                      .mounts = mounts,
+                                      .mount_count = 2};
 
 static void test_round_trip(void **state)
 {
@@ -130,8 +144,8 @@ static void test_doubled_and_unknown(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_empty),
-      cmocka_unit_test(test_cut_and_bent), cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_round_trip),          cmocka_unit_test(test_empty),
+      cmocka_unit_test(test_cut_and_bent),        cmocka_unit_test(test_refused),
       cmocka_unit_test(test_doubled_and_unknown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

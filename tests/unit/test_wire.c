@@ -82,7 +82,9 @@ static void test_hostile(void **state)
   (void)state;
   for (size_t len = 1; len < 8; len++) refuse("\0\0\0\0\0\0\0\0", len);
   refuse("\1\0\0\0\1\0\0\0", 8);
-  refuse("\1\0\0\0\xff\xff\xff\xff" "abc", 11);
+  refuse("\1\0\0\0\xff\xff\xff\xff"
+         "abc",
+         11);
   refuse("\1\0\1\0\0\0\0\0", 8);
   refuse("\1\0\0\0\0\0\0\0\1", 9);
   mcg_reader reader = mcg_reader_of(NULL, 0);
@@ -112,8 +114,10 @@ static void test_limit(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_layout),
-      cmocka_unit_test(test_numbers_of_any_length), cmocka_unit_test(test_hostile),
+      cmocka_unit_test(test_round_trip),
+      cmocka_unit_test(test_layout),
+      cmocka_unit_test(test_numbers_of_any_length),
+      cmocka_unit_test(test_hostile),
       cmocka_unit_test(test_limit),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,12 @@ typedef enum mcg_isolation {
 /* How bytes reach init: descriptors passed over SOCK_SEQPACKET, or frames on one byte stream. */
 typedef enum mcg_carrier { MCG_CARRIER_DIRECT, MCG_CARRIER_FRAMED } mcg_carrier;
 
-typedef enum mcg_network { MCG_NETWORK_NONE, MCG_NETWORK_HOST, MCG_NETWORK_OPEN, MCG_NETWORK_RULES } mcg_network;
+typedef enum mcg_network {
+  MCG_NETWORK_NONE,
+  MCG_NETWORK_HOST,
+  MCG_NETWORK_OPEN,
+  MCG_NETWORK_RULES
+} mcg_network;
 
 /* A resource limit: 0 is "no limit". `written` ones must be enforced or the open is refused. */
 typedef struct mcg_limit {
@@ -49,7 +54,14 @@ typedef struct mcg_bind {
 } mcg_bind;
 
 /* One option a backend takes in its candidate, for validation and `--option` help. */
-typedef enum mcg_type { MCG_T_BOOL, MCG_T_INT, MCG_T_NUMBER, MCG_T_STRING, MCG_T_LIST, MCG_T_MAP } mcg_type;
+typedef enum mcg_type {
+  MCG_T_BOOL,
+  MCG_T_INT,
+  MCG_T_NUMBER,
+  MCG_T_STRING,
+  MCG_T_LIST,
+  MCG_T_MAP
+} mcg_type;
 typedef struct mcg_option {
   const char *name; /* NULL ends the list */
   mcg_type type;
@@ -60,16 +72,16 @@ struct json_t;
 
 /* What a session is to be, resolved and validated: built-in defaults, config and candidate merged. */
 typedef struct mcg_plan {
-  const char *session_id;      /* random, printable, safe in a path */
+  const char *session_id;       /* random, printable, safe in a path */
   const struct json_t *options; /* the candidate's own, checked against .options */
   mcg_limits limits;
   mcg_network network;
-  bool best_effort;            /* relax what cannot be enforced, and record it */
+  bool best_effort;              /* relax what cannot be enforced, and record it */
   const char *working_directory; /* NULL: the backend's own */
-  const char *project;         /* host directory whose copy-on-write view is the workspace, or NULL */
+  const char *project; /* host directory whose copy-on-write view is the workspace, or NULL */
   const mcg_bind *binds;
   size_t bind_count;
-  mcg_carrier carrier;         /* forced to frames by tests; a backend with one carrier ignores it */
+  mcg_carrier carrier; /* forced to frames by tests; a backend with one carrier ignores it */
 } mcg_plan;
 
 /* A place that was made. The session owns it until destroy. */
@@ -77,7 +89,7 @@ typedef struct mcg_place {
   int stream_fd; /* to init; the engine takes it */
   mcg_carrier carrier;
   const char *working_directory; /* owned by the place's state; as seen from inside */
-  void *state;   /* the backend's own */
+  void *state;                   /* the backend's own */
 } mcg_place;
 
 struct mcg_backend {
@@ -85,11 +97,13 @@ struct mcg_backend {
   mcg_family family;
   mcg_isolation isolation;
   const mcg_option *options;
-  int (*create)(mcg_session *session, const mcg_plan *plan, mcg_place *out, mcg_error **err) MCG_PARKS;
+  int (*create)(mcg_session *session, const mcg_plan *plan, mcg_place *out,
+                mcg_error **err) MCG_PARKS;
   /* Kills whatever lives there, waits, frees. Called exactly once for a place that was made. */
   int (*destroy)(mcg_session *session, mcg_place *place, mcg_error **err) MCG_PARKS;
   /* Fills an object with the figures of mcg_session_stats. */
-  int (*stats)(mcg_session *session, mcg_place *place, struct json_t *out, mcg_error **err) MCG_PARKS;
+  int (*stats)(mcg_session *session, mcg_place *place, struct json_t *out,
+               mcg_error **err) MCG_PARKS;
 };
 
 /* ---- services ----------------------------------------------------------------------------- */

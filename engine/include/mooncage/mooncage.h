@@ -81,15 +81,20 @@ struct uv_loop_s;
 /* A started operation. Valid until its completion has run, and not a moment longer. */
 typedef struct mcg_op mcg_op;
 
-typedef enum mcg_log_level { MCG_LOG_DEBUG, MCG_LOG_INFO, MCG_LOG_WARNING, MCG_LOG_ERROR } mcg_log_level;
+typedef enum mcg_log_level {
+  MCG_LOG_DEBUG,
+  MCG_LOG_INFO,
+  MCG_LOG_WARNING,
+  MCG_LOG_ERROR
+} mcg_log_level;
 
 typedef struct mcg_engine_options {
   size_t size;            /* sizeof(mcg_engine_options) */
   struct uv_loop_s *loop; /* borrowed, must outlive the engine; NULL: the engine has its own */
-  const char *init_path;  /* the mooncage-init executable; NULL: $MOONCAGE_INIT, else as installed */
-  unsigned max_waits;     /* operations under way at once; beyond: `quota`; 0: 16000 */
+  const char *init_path; /* the mooncage-init executable; NULL: $MOONCAGE_INIT, else as installed */
+  unsigned max_waits;    /* operations under way at once; beyond: `quota`; 0: 16000 */
   void (*on_log)(void *data, mcg_log_level level, const char *message); /* NULL: nothing is said */
-  void *data;             /* handed to on_log */
+  void *data;                                                           /* handed to on_log */
 } mcg_engine_options;
 
 /* Completion callbacks. `error` is NULL on success; else the receiver owns it (mcg_error_free). */
@@ -166,7 +171,8 @@ MCG_API char *mcg_session_state(const mcg_session *session, mcg_error **err);
 /* started_at, wall_clock_s, exec_count, exec_s, cpu_s, max_rss_mb ... as JSON. Free with free(). */
 MCG_API char *mcg_session_usage(const mcg_session *session);
 /* Live figures: memory_bytes, memory_peak_bytes, pids, cpu_s, oom_kills, disk_used_bytes ... */
-MCG_API int mcg_session_stats(mcg_session *session, mcg_text_done done, void *data, mcg_error **err);
+MCG_API int mcg_session_stats(mcg_session *session, mcg_text_done done, void *data,
+                              mcg_error **err);
 /* [{pid, ppid, uid, state, command, rss_bytes}] as seen from inside. */
 MCG_API int mcg_session_processes(mcg_session *session, mcg_text_done done, void *data,
                                   mcg_error **err);
@@ -190,30 +196,30 @@ typedef struct mcg_exec_spec {
   const char *const *env;  /* NULL-terminated "NAME=value", over the session's; may be NULL */
   const char *user;        /* NULL: the session's */
   int64_t timeout_ms;      /* 0: none. Then the whole tree of this command is killed */
-  size_t max_output;       /* bytes kept of each stream, head and tail; 0: 1 MiB; MCG_CAPTURE_NONE */
+  size_t max_output; /* bytes kept of each stream, head and tail; 0: 1 MiB; MCG_CAPTURE_NONE */
   mcg_stdin stdin_mode;
   const void *stdin_data; /* copied */
   size_t stdin_len;
-  bool pty;               /* stdout carries the terminal, stderr is empty */
-  uint16_t cols, rows;    /* of the PTY; 0: 80 x 24 */
-  bool detach;            /* completes once started; the command lives on with the session */
+  bool pty;            /* stdout carries the terminal, stderr is empty */
+  uint16_t cols, rows; /* of the PTY; 0: 80 x 24 */
+  bool detach;         /* completes once started; the command lives on with the session */
 } mcg_exec_spec;
 
 /* Everything in it is borrowed and gone when on_done returns. */
 typedef struct mcg_result {
-  int exit_code;          /* -1 when a signal ended it; 127 with not_found */
-  const char *signal;     /* "SIGTERM", or NULL */
+  int exit_code;      /* -1 when a signal ended it; 127 with not_found */
+  const char *signal; /* "SIGTERM", or NULL */
   const char *stdout_data;
-  size_t stdout_len;      /* kept */
-  uint64_t stdout_bytes;  /* written by the command */
+  size_t stdout_len;     /* kept */
+  uint64_t stdout_bytes; /* written by the command */
   bool stdout_truncated;
   const char *stderr_data;
   size_t stderr_len;
   uint64_t stderr_bytes;
   bool stderr_truncated;
   bool timed_out, oom_killed, not_found;
-  bool detached;          /* it was started with detach: exit_code is -1 and pid tells it */
-  int pid;                /* as seen from inside */
+  bool detached; /* it was started with detach: exit_code is -1 and pid tells it */
+  int pid;       /* as seen from inside */
   double duration_s, cpu_s, max_rss_mb;
 } mcg_result;
 
@@ -250,9 +256,9 @@ typedef struct mcg_file_info {
   const char *type;   /* "file", "directory", "symlink", "fifo", "socket", "char", "block" */
   const char *target; /* of a symlink, else NULL */
   uint64_t size;
-  uint32_t mode;      /* permission bits */
+  uint32_t mode; /* permission bits */
   uint32_t uid, gid;
-  double mtime;       /* seconds since 1970 */
+  double mtime; /* seconds since 1970 */
 } mcg_file_info;
 typedef void (*mcg_files_done)(void *data, const mcg_file_info *files, size_t count,
                                mcg_error *error);

@@ -94,7 +94,8 @@ static void join_blocks(program *p)
   }
   for (size_t i = 0; i < tree; i++) {
     if (p->code[i].code != (BPF_RET | BPF_K)) continue;
-    uint32_t action = p->code[i].k & SECCOMP_RET_ACTION_FULL, data = p->code[i].k & SECCOMP_RET_DATA;
+    uint32_t action = p->code[i].k & SECCOMP_RET_ACTION_FULL,
+             data = p->code[i].k & SECCOMP_RET_DATA;
     if (action != SECCOMP_RET_ERRNO || data < MARKER) continue;
     if (data - MARKER >= COUNT(ARG_BLOCKS)) die("a leaf with an unknown marker");
     p->code[i] = (struct sock_filter){.code = BPF_JMP | BPF_JA,

@@ -20,124 +20,379 @@ typedef struct call {
   bool debug; /* the debug profile allows it */
 } call;
 
+/* clang-format off: tables */
 static const call ALLOWED[] = {
     /* files */
-    {.name = "access"}, {.name = "chdir"}, {.name = "chmod"}, {.name = "chown"}, {.name = "close"},
-    {.name = "close_range"}, {.name = "copy_file_range"}, {.name = "creat"}, {.name = "dup"},
-    {.name = "dup2"}, {.name = "dup3"}, {.name = "faccessat"}, {.name = "faccessat2"},
-    {.name = "fadvise64"}, {.name = "fallocate"}, {.name = "fchdir"}, {.name = "fchmod"},
-    {.name = "fchmodat"}, {.name = "fchmodat2", .number = 452}, {.name = "fchown"},
-    {.name = "fchownat"}, {.name = "fcntl"}, {.name = "fdatasync"}, {.name = "fgetxattr"},
-    {.name = "flistxattr"}, {.name = "flock"}, {.name = "fremovexattr"}, {.name = "fsetxattr"},
-    {.name = "fstat"}, {.name = "fstatfs"}, {.name = "fsync"}, {.name = "ftruncate"},
-    {.name = "futimesat"}, {.name = "getcwd"}, {.name = "getdents"}, {.name = "getdents64"},
-    {.name = "getxattr"}, {.name = "inotify_add_watch"}, {.name = "inotify_init"},
-    {.name = "inotify_init1"}, {.name = "inotify_rm_watch"}, {.name = "lchown"},
-    {.name = "lgetxattr"}, {.name = "link"}, {.name = "linkat"}, {.name = "listxattr"},
-    {.name = "llistxattr"}, {.name = "lremovexattr"}, {.name = "lseek"}, {.name = "lsetxattr"},
-    {.name = "lstat"}, {.name = "memfd_create"}, {.name = "mkdir"}, {.name = "mkdirat"},
-    {.name = "mknod"}, {.name = "mknodat"}, {.name = "newfstatat"}, {.name = "open"},
-    {.name = "openat"}, {.name = "openat2"}, {.name = "pread64"}, {.name = "preadv"},
-    {.name = "preadv2"}, {.name = "pwrite64"}, {.name = "pwritev"}, {.name = "pwritev2"},
-    {.name = "read"}, {.name = "readahead"}, {.name = "readlink"}, {.name = "readlinkat"},
-    {.name = "readv"}, {.name = "removexattr"}, {.name = "rename"}, {.name = "renameat"},
-    {.name = "renameat2"}, {.name = "rmdir"}, {.name = "sendfile"}, {.name = "setxattr"},
-    {.name = "splice"}, {.name = "stat"}, {.name = "statfs"}, {.name = "statx"},
-    {.name = "symlink"}, {.name = "symlinkat"}, {.name = "sync"}, {.name = "sync_file_range"},
-    {.name = "syncfs"}, {.name = "tee"}, {.name = "truncate"}, {.name = "umask"},
-    {.name = "unlink"}, {.name = "unlinkat"}, {.name = "utime"}, {.name = "utimensat"},
-    {.name = "utimes"}, {.name = "vmsplice"}, {.name = "write"}, {.name = "writev"},
+    {.name = "access"},
+    {.name = "chdir"},
+    {.name = "chmod"},
+    {.name = "chown"},
+    {.name = "close"},
+    {.name = "close_range"},
+    {.name = "copy_file_range"},
+    {.name = "creat"},
+    {.name = "dup"},
+    {.name = "dup2"},
+    {.name = "dup3"},
+    {.name = "faccessat"},
+    {.name = "faccessat2"},
+    {.name = "fadvise64"},
+    {.name = "fallocate"},
+    {.name = "fchdir"},
+    {.name = "fchmod"},
+    {.name = "fchmodat"},
+    {.name = "fchmodat2", .number = 452},
+    {.name = "fchown"},
+    {.name = "fchownat"},
+    {.name = "fcntl"},
+    {.name = "fdatasync"},
+    {.name = "fgetxattr"},
+    {.name = "flistxattr"},
+    {.name = "flock"},
+    {.name = "fremovexattr"},
+    {.name = "fsetxattr"},
+    {.name = "fstat"},
+    {.name = "fstatfs"},
+    {.name = "fsync"},
+    {.name = "ftruncate"},
+    {.name = "futimesat"},
+    {.name = "getcwd"},
+    {.name = "getdents"},
+    {.name = "getdents64"},
+    {.name = "getxattr"},
+    {.name = "inotify_add_watch"},
+    {.name = "inotify_init"},
+    {.name = "inotify_init1"},
+    {.name = "inotify_rm_watch"},
+    {.name = "lchown"},
+    {.name = "lgetxattr"},
+    {.name = "link"},
+    {.name = "linkat"},
+    {.name = "listxattr"},
+    {.name = "llistxattr"},
+    {.name = "lremovexattr"},
+    {.name = "lseek"},
+    {.name = "lsetxattr"},
+    {.name = "lstat"},
+    {.name = "memfd_create"},
+    {.name = "mkdir"},
+    {.name = "mkdirat"},
+    {.name = "mknod"},
+    {.name = "mknodat"},
+    {.name = "newfstatat"},
+    {.name = "open"},
+    {.name = "openat"},
+    {.name = "openat2"},
+    {.name = "pread64"},
+    {.name = "preadv"},
+    {.name = "preadv2"},
+    {.name = "pwrite64"},
+    {.name = "pwritev"},
+    {.name = "pwritev2"},
+    {.name = "read"},
+    {.name = "readahead"},
+    {.name = "readlink"},
+    {.name = "readlinkat"},
+    {.name = "readv"},
+    {.name = "removexattr"},
+    {.name = "rename"},
+    {.name = "renameat"},
+    {.name = "renameat2"},
+    {.name = "rmdir"},
+    {.name = "sendfile"},
+    {.name = "setxattr"},
+    {.name = "splice"},
+    {.name = "stat"},
+    {.name = "statfs"},
+    {.name = "statx"},
+    {.name = "symlink"},
+    {.name = "symlinkat"},
+    {.name = "sync"},
+    {.name = "sync_file_range"},
+    {.name = "syncfs"},
+    {.name = "tee"},
+    {.name = "truncate"},
+    {.name = "umask"},
+    {.name = "unlink"},
+    {.name = "unlinkat"},
+    {.name = "utime"},
+    {.name = "utimensat"},
+    {.name = "utimes"},
+    {.name = "vmsplice"},
+    {.name = "write"},
+    {.name = "writev"},
     {.name = "cachestat", .number = 451},
     /* waiting and time */
-    {.name = "alarm"}, {.name = "clock_getres"}, {.name = "clock_gettime"},
-    {.name = "clock_nanosleep"}, {.name = "epoll_create"}, {.name = "epoll_create1"},
-    {.name = "epoll_ctl"}, {.name = "epoll_pwait"}, {.name = "epoll_pwait2"},
-    {.name = "epoll_wait"}, {.name = "eventfd"}, {.name = "eventfd2"}, {.name = "getitimer"},
-    {.name = "gettimeofday"}, {.name = "nanosleep"}, {.name = "pause"}, {.name = "pipe"},
-    {.name = "pipe2"}, {.name = "poll"}, {.name = "ppoll"}, {.name = "pselect6"},
-    {.name = "select"}, {.name = "setitimer"}, {.name = "time"}, {.name = "timer_create"},
-    {.name = "timer_delete"}, {.name = "timer_getoverrun"}, {.name = "timer_gettime"},
-    {.name = "timer_settime"}, {.name = "timerfd_create"}, {.name = "timerfd_gettime"},
-    {.name = "timerfd_settime"}, {.name = "times"},
+    {.name = "alarm"},
+    {.name = "clock_getres"},
+    {.name = "clock_gettime"},
+    {.name = "clock_nanosleep"},
+    {.name = "epoll_create"},
+    {.name = "epoll_create1"},
+    {.name = "epoll_ctl"},
+    {.name = "epoll_pwait"},
+    {.name = "epoll_pwait2"},
+    {.name = "epoll_wait"},
+    {.name = "eventfd"},
+    {.name = "eventfd2"},
+    {.name = "getitimer"},
+    {.name = "gettimeofday"},
+    {.name = "nanosleep"},
+    {.name = "pause"},
+    {.name = "pipe"},
+    {.name = "pipe2"},
+    {.name = "poll"},
+    {.name = "ppoll"},
+    {.name = "pselect6"},
+    {.name = "select"},
+    {.name = "setitimer"},
+    {.name = "time"},
+    {.name = "timer_create"},
+    {.name = "timer_delete"},
+    {.name = "timer_getoverrun"},
+    {.name = "timer_gettime"},
+    {.name = "timer_settime"},
+    {.name = "timerfd_create"},
+    {.name = "timerfd_gettime"},
+    {.name = "timerfd_settime"},
+    {.name = "times"},
     /* memory */
-    {.name = "brk"}, {.name = "madvise"}, {.name = "map_shadow_stack", .number = 453},
-    {.name = "membarrier"}, {.name = "mincore"}, {.name = "mlock"}, {.name = "mlock2"},
-    {.name = "mlockall"}, {.name = "mmap"}, {.name = "mprotect"}, {.name = "mremap"},
-    {.name = "mseal", .number = 462}, {.name = "msync"}, {.name = "munlock"},
-    {.name = "munlockall"}, {.name = "munmap"}, {.name = "pkey_alloc"}, {.name = "pkey_free"},
-    {.name = "pkey_mprotect"}, {.name = "remap_file_pages"},
+    {.name = "brk"},
+    {.name = "madvise"},
+    {.name = "map_shadow_stack", .number = 453},
+    {.name = "membarrier"},
+    {.name = "mincore"},
+    {.name = "mlock"},
+    {.name = "mlock2"},
+    {.name = "mlockall"},
+    {.name = "mmap"},
+    {.name = "mprotect"},
+    {.name = "mremap"},
+    {.name = "mseal", .number = 462},
+    {.name = "msync"},
+    {.name = "munlock"},
+    {.name = "munlockall"},
+    {.name = "munmap"},
+    {.name = "pkey_alloc"},
+    {.name = "pkey_free"},
+    {.name = "pkey_mprotect"},
+    {.name = "remap_file_pages"},
     /* processes, threads, signals */
-    {.name = "arch_prctl"}, {.name = "execve"}, {.name = "execveat"}, {.name = "exit"},
-    {.name = "exit_group"}, {.name = "fork"}, {.name = "futex"},
-    {.name = "futex_requeue", .number = 456}, {.name = "futex_wait", .number = 455},
-    {.name = "futex_waitv", .number = 449}, {.name = "futex_wake", .number = 454},
-    {.name = "get_robust_list"}, {.name = "get_thread_area"}, {.name = "getcpu"},
-    {.name = "getpgid"}, {.name = "getpgrp"}, {.name = "getpid"}, {.name = "getppid"},
-    {.name = "getpriority"}, {.name = "getrandom"}, {.name = "getrlimit"}, {.name = "getrusage"},
-    {.name = "getsid"}, {.name = "gettid"}, {.name = "ioprio_get"}, {.name = "kill"},
-    {.name = "landlock_add_rule", .number = 445}, {.name = "landlock_create_ruleset", .number = 444},
-    {.name = "landlock_restrict_self", .number = 446}, {.name = "pidfd_open"},
-    {.name = "pidfd_send_signal"}, {.name = "process_mrelease", .number = 448},
-    {.name = "restart_syscall"}, {.name = "rseq"}, {.name = "rt_sigaction"},
-    {.name = "rt_sigpending"}, {.name = "rt_sigprocmask"}, {.name = "rt_sigqueueinfo"},
-    {.name = "rt_sigreturn"}, {.name = "rt_sigsuspend"}, {.name = "rt_sigtimedwait"},
-    {.name = "rt_tgsigqueueinfo"}, {.name = "sched_get_priority_max"},
-    {.name = "sched_get_priority_min"}, {.name = "sched_getaffinity"}, {.name = "sched_getattr"},
-    {.name = "sched_getparam"}, {.name = "sched_getscheduler"}, {.name = "sched_rr_get_interval"},
-    {.name = "sched_yield"}, {.name = "seccomp"}, {.name = "set_robust_list"},
-    {.name = "set_thread_area"}, {.name = "set_tid_address"}, {.name = "setpgid"},
-    {.name = "setsid"}, {.name = "sigaltstack"}, {.name = "signalfd"},
-    {.name = "signalfd4"}, {.name = "sysinfo"}, {.name = "tgkill"}, {.name = "tkill"},
-    {.name = "uname"}, {.name = "vfork"}, {.name = "wait4"}, {.name = "waitid"},
+    {.name = "arch_prctl"},
+    {.name = "execve"},
+    {.name = "execveat"},
+    {.name = "exit"},
+    {.name = "exit_group"},
+    {.name = "fork"},
+    {.name = "futex"},
+    {.name = "futex_requeue", .number = 456},
+    {.name = "futex_wait", .number = 455},
+    {.name = "futex_waitv", .number = 449},
+    {.name = "futex_wake", .number = 454},
+    {.name = "get_robust_list"},
+    {.name = "get_thread_area"},
+    {.name = "getcpu"},
+    {.name = "getpgid"},
+    {.name = "getpgrp"},
+    {.name = "getpid"},
+    {.name = "getppid"},
+    {.name = "getpriority"},
+    {.name = "getrandom"},
+    {.name = "getrlimit"},
+    {.name = "getrusage"},
+    {.name = "getsid"},
+    {.name = "gettid"},
+    {.name = "ioprio_get"},
+    {.name = "kill"},
+    {.name = "landlock_add_rule", .number = 445},
+    {.name = "landlock_create_ruleset", .number = 444},
+    {.name = "landlock_restrict_self", .number = 446},
+    {.name = "pidfd_open"},
+    {.name = "pidfd_send_signal"},
+    {.name = "process_mrelease", .number = 448},
+    {.name = "restart_syscall"},
+    {.name = "rseq"},
+    {.name = "rt_sigaction"},
+    {.name = "rt_sigpending"},
+    {.name = "rt_sigprocmask"},
+    {.name = "rt_sigqueueinfo"},
+    {.name = "rt_sigreturn"},
+    {.name = "rt_sigsuspend"},
+    {.name = "rt_sigtimedwait"},
+    {.name = "rt_tgsigqueueinfo"},
+    {.name = "sched_get_priority_max"},
+    {.name = "sched_get_priority_min"},
+    {.name = "sched_getaffinity"},
+    {.name = "sched_getattr"},
+    {.name = "sched_getparam"},
+    {.name = "sched_getscheduler"},
+    {.name = "sched_rr_get_interval"},
+    {.name = "sched_yield"},
+    {.name = "seccomp"},
+    {.name = "set_robust_list"},
+    {.name = "set_thread_area"},
+    {.name = "set_tid_address"},
+    {.name = "setpgid"},
+    {.name = "setsid"},
+    {.name = "sigaltstack"},
+    {.name = "signalfd"},
+    {.name = "signalfd4"},
+    {.name = "sysinfo"},
+    {.name = "tgkill"},
+    {.name = "tkill"},
+    {.name = "uname"},
+    {.name = "vfork"},
+    {.name = "wait4"},
+    {.name = "waitid"},
     /* who one is; without capabilities they can only repeat it */
-    {.name = "capget"}, {.name = "capset"}, {.name = "getegid"}, {.name = "geteuid"},
-    {.name = "getgid"}, {.name = "getgroups"}, {.name = "getresgid"}, {.name = "getresuid"},
-    {.name = "getuid"}, {.name = "setfsgid"}, {.name = "setfsuid"}, {.name = "setgid"},
-    {.name = "setgroups"}, {.name = "setregid"}, {.name = "setresgid"}, {.name = "setresuid"},
-    {.name = "setreuid"}, {.name = "setuid"},
+    {.name = "capget"},
+    {.name = "capset"},
+    {.name = "getegid"},
+    {.name = "geteuid"},
+    {.name = "getgid"},
+    {.name = "getgroups"},
+    {.name = "getresgid"},
+    {.name = "getresuid"},
+    {.name = "getuid"},
+    {.name = "setfsgid"},
+    {.name = "setfsuid"},
+    {.name = "setgid"},
+    {.name = "setgroups"},
+    {.name = "setregid"},
+    {.name = "setresgid"},
+    {.name = "setresuid"},
+    {.name = "setreuid"},
+    {.name = "setuid"},
     /* System V and POSIX IPC, of the sandbox's own namespace */
-    {.name = "mq_getsetattr"}, {.name = "mq_notify"}, {.name = "mq_open"},
-    {.name = "mq_timedreceive"}, {.name = "mq_timedsend"}, {.name = "mq_unlink"},
-    {.name = "msgctl"}, {.name = "msgget"}, {.name = "msgrcv"}, {.name = "msgsnd"},
-    {.name = "semctl"}, {.name = "semget"}, {.name = "semop"}, {.name = "semtimedop"},
-    {.name = "shmat"}, {.name = "shmctl"}, {.name = "shmdt"}, {.name = "shmget"},
+    {.name = "mq_getsetattr"},
+    {.name = "mq_notify"},
+    {.name = "mq_open"},
+    {.name = "mq_timedreceive"},
+    {.name = "mq_timedsend"},
+    {.name = "mq_unlink"},
+    {.name = "msgctl"},
+    {.name = "msgget"},
+    {.name = "msgrcv"},
+    {.name = "msgsnd"},
+    {.name = "semctl"},
+    {.name = "semget"},
+    {.name = "semop"},
+    {.name = "semtimedop"},
+    {.name = "shmat"},
+    {.name = "shmctl"},
+    {.name = "shmdt"},
+    {.name = "shmget"},
     /* sockets; making one is judged by its arguments below */
-    {.name = "accept"}, {.name = "accept4"}, {.name = "bind"}, {.name = "connect"},
-    {.name = "getpeername"}, {.name = "getsockname"}, {.name = "getsockopt"}, {.name = "listen"},
-    {.name = "recvfrom"}, {.name = "recvmmsg"}, {.name = "recvmsg"}, {.name = "sendmmsg"},
-    {.name = "sendmsg"}, {.name = "sendto"}, {.name = "setsockopt"}, {.name = "shutdown"},
+    {.name = "accept"},
+    {.name = "accept4"},
+    {.name = "bind"},
+    {.name = "connect"},
+    {.name = "getpeername"},
+    {.name = "getsockname"},
+    {.name = "getsockopt"},
+    {.name = "listen"},
+    {.name = "recvfrom"},
+    {.name = "recvmmsg"},
+    {.name = "recvmsg"},
+    {.name = "sendmmsg"},
+    {.name = "sendmsg"},
+    {.name = "sendto"},
+    {.name = "setsockopt"},
+    {.name = "shutdown"},
 };
 
-#define NO(call) {.name = #call, .answer = EPERM}
-#define NO_N(call, n) {.name = #call, .number = (n), .answer = EPERM}
-#define NO_BUT_DEBUG(call) {.name = #call, .answer = EPERM, .debug = true}
+#define NO(call)                                                                                   \
+  {                                                                                                \
+    .name = #call, .answer = EPERM                                                                 \
+  }
+#define NO_N(call, n)                                                                              \
+  {                                                                                                \
+    .name = #call, .number = (n), .answer = EPERM                                                  \
+  }
+#define NO_BUT_DEBUG(call)                                                                         \
+  {                                                                                                \
+    .name = #call, .answer = EPERM, .debug = true                                                  \
+  }
 
 /* clone3 is on neither list: its flags lie in memory, where no filter can look, and ENOSYS makes a
  * libc fall back to clone. Nor are io_setup and its like: fs.aio-max-nr is one number for the whole
  * machine, and any one process may take all of it; who uses them has another way for ENOSYS. */
 static const call REFUSED[] = {
     /* other processes */
-    NO_BUT_DEBUG(ptrace), NO_BUT_DEBUG(process_vm_readv), NO_BUT_DEBUG(process_vm_writev),
-    NO_BUT_DEBUG(kcmp), NO(pidfd_getfd), NO(process_madvise),
+    NO_BUT_DEBUG(ptrace),
+    NO_BUT_DEBUG(process_vm_readv),
+    NO_BUT_DEBUG(process_vm_writev),
+    NO_BUT_DEBUG(kcmp),
+    NO(pidfd_getfd),
+    NO(process_madvise),
     /* rarely used and often broken */
-    NO(io_uring_setup), NO(io_uring_enter), NO(io_uring_register), NO(userfaultfd),
-    NO(perf_event_open), NO(bpf), NO(add_key), NO(keyctl), NO(request_key), NO(lookup_dcookie),
-    NO(nfsservctl), NO_N(memfd_secret, 447), NO(fanotify_init), NO(vhangup), NO(syslog),
-    NO(modify_ldt), NO(iopl), NO(ioperm), NO(uselib), NO(ustat), NO(sysfs), NO(_sysctl),
+    NO(io_uring_setup),
+    NO(io_uring_enter),
+    NO(io_uring_register),
+    NO(userfaultfd),
+    NO(perf_event_open),
+    NO(bpf),
+    NO(add_key),
+    NO(keyctl),
+    NO(request_key),
+    NO(lookup_dcookie),
+    NO(nfsservctl),
+    NO_N(memfd_secret, 447),
+    NO(fanotify_init),
+    NO(vhangup),
+    NO(syslog),
+    NO(modify_ldt),
+    NO(iopl),
+    NO(ioperm),
+    NO(uselib),
+    NO(ustat),
+    NO(sysfs),
+    NO(_sysctl),
     /* files by handle, quotas, accounting, swap */
-    NO(name_to_handle_at), NO(open_by_handle_at), NO(quotactl), NO_N(quotactl_fd, 443), NO(acct),
-    NO(swapon), NO(swapoff),
+    NO(name_to_handle_at),
+    NO(open_by_handle_at),
+    NO(quotactl),
+    NO_N(quotactl_fd, 443),
+    NO(acct),
+    NO(swapon),
+    NO(swapoff),
     /* the machine */
-    NO(reboot), NO(kexec_load), NO(kexec_file_load), NO(init_module), NO(finit_module),
-    NO(delete_module), NO(create_module), NO(query_module), NO(get_kernel_syms), NO(settimeofday),
-    NO(stime), NO(clock_settime), NO(clock_adjtime), NO(adjtimex), NO(sethostname),
+    NO(reboot),
+    NO(kexec_load),
+    NO(kexec_file_load),
+    NO(init_module),
+    NO(finit_module),
+    NO(delete_module),
+    NO(create_module),
+    NO(query_module),
+    NO(get_kernel_syms),
+    NO(settimeofday),
+    NO(stime),
+    NO(clock_settime),
+    NO(clock_adjtime),
+    NO(adjtimex),
+    NO(sethostname),
     NO(setdomainname),
     /* mounts and namespaces */
-    NO(mount), NO(umount2), NO(pivot_root), NO(chroot), NO(move_mount), NO(open_tree),
-    NO_N(open_tree_attr, 467), NO(fsopen), NO(fsconfig), NO(fsmount), NO(fspick),
-    NO_N(mount_setattr, 442), NO_N(statmount, 457), NO_N(listmount, 458), NO_N(listns, 470),
-    NO(setns), NO(unshare),
+    NO(mount),
+    NO(umount2),
+    NO(pivot_root),
+    NO(chroot),
+    NO(move_mount),
+    NO(open_tree),
+    NO_N(open_tree_attr, 467),
+    NO(fsopen),
+    NO(fsconfig),
+    NO(fsmount),
+    NO(fspick),
+    NO_N(mount_setattr, 442),
+    NO_N(statmount, 457),
+    NO_N(listmount, 458),
+    NO_N(listns, 470),
+    NO(setns),
+    NO(unshare),
 };
+/* clang-format on */
 
 /* Conditions of a rule hold together; the first rule that holds answers: an errno, 0 to allow, or
  * PRETEND: the call is not made, and says that it was. */
@@ -159,11 +414,18 @@ typedef struct arg_block {
 } arg_block;
 
 #define ALL UINT32_MAX
-#define ONE(answer_, a, m, v) {.answer = (answer_), .conditions = 1, .condition = {{a, m, v}}}
-#define TWO(answer_, a, m, v, b, n, w) \
-  {.answer = (answer_), .conditions = 2, .condition = {{a, m, v}, {b, n, w}}}
-#define THREE(answer_, a, m, v, b, n, w, c, o, x) \
-  {.answer = (answer_), .conditions = 3, .condition = {{a, m, v}, {b, n, w}, {c, o, x}}}
+#define ONE(answer_, a, m, v)                                                                      \
+  {                                                                                                \
+    .answer = (answer_), .conditions = 1, .condition = { {a, m, v} }                               \
+  }
+#define TWO(answer_, a, m, v, b, n, w)                                                             \
+  {                                                                                                \
+    .answer = (answer_), .conditions = 2, .condition = { {a, m, v}, {b, n, w} }                    \
+  }
+#define THREE(answer_, a, m, v, b, n, w, c, o, x)                                                  \
+  {                                                                                                \
+    .answer = (answer_), .conditions = 3, .condition = { {a, m, v}, {b, n, w}, {c, o, x} }         \
+  }
 
 /* NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET. NEWTIME lies in the bits of the
  * exit signal, which clone(2) ignores; it is refused all the same. */
@@ -173,22 +435,32 @@ static const arg_rule CLONE_RULES[] = {ONE(0, 0, 0x7E020080u, 0)};
 static const arg_rule IOCTL_RULES[] = {ONE(EPERM, 1, ALL, 0x5412), ONE(EPERM, 1, ALL, 0x541C),
                                        ONE(EPERM, 1, ALL, 0x541D), ONE(EPERM, 1, ALL, 0x5423)};
 
-enum { UNIX = 1, INET = 2, INET6 = 10, NETLINK = 16, STREAM = 1, DGRAM = 2, RAW = 3, SEQ = 5,
-       TCP = 6, UDP = 17, TYPE = 0xf };
-#define OF_INET(family) \
-  THREE(0, 0, ALL, family, 1, TYPE, STREAM, 2, ALL, 0), \
-  THREE(0, 0, ALL, family, 1, TYPE, STREAM, 2, ALL, TCP), \
-  THREE(0, 0, ALL, family, 1, TYPE, DGRAM, 2, ALL, 0), \
-  THREE(0, 0, ALL, family, 1, TYPE, DGRAM, 2, ALL, UDP)
-#define OF_UNIX \
-  THREE(0, 0, ALL, UNIX, 1, TYPE, STREAM, 2, ALL, 0), \
-  THREE(0, 0, ALL, UNIX, 1, TYPE, DGRAM, 2, ALL, 0), \
-  THREE(0, 0, ALL, UNIX, 1, TYPE, SEQ, 2, ALL, 0)
+enum {
+  UNIX = 1,
+  INET = 2,
+  INET6 = 10,
+  NETLINK = 16,
+  STREAM = 1,
+  DGRAM = 2,
+  RAW = 3,
+  SEQ = 5,
+  TCP = 6,
+  UDP = 17,
+  TYPE = 0xf
+};
+#define OF_INET(family)                                                                            \
+  THREE(0, 0, ALL, family, 1, TYPE, STREAM, 2, ALL, 0),                                            \
+      THREE(0, 0, ALL, family, 1, TYPE, STREAM, 2, ALL, TCP),                                      \
+      THREE(0, 0, ALL, family, 1, TYPE, DGRAM, 2, ALL, 0),                                         \
+      THREE(0, 0, ALL, family, 1, TYPE, DGRAM, 2, ALL, UDP)
+#define OF_UNIX                                                                                    \
+  THREE(0, 0, ALL, UNIX, 1, TYPE, STREAM, 2, ALL, 0),                                              \
+      THREE(0, 0, ALL, UNIX, 1, TYPE, DGRAM, 2, ALL, 0),                                           \
+      THREE(0, 0, ALL, UNIX, 1, TYPE, SEQ, 2, ALL, 0)
 /* NETLINK_ROUTE: getifaddrs(3) and what stands on it; nobody here may change a route. */
-static const arg_rule SOCKET_RULES[] = {
-    OF_UNIX, OF_INET(INET), OF_INET(INET6),
-    THREE(0, 0, ALL, NETLINK, 1, TYPE, RAW, 2, ALL, 0),
-    THREE(0, 0, ALL, NETLINK, 1, TYPE, DGRAM, 2, ALL, 0)};
+static const arg_rule SOCKET_RULES[] = {OF_UNIX, OF_INET(INET), OF_INET(INET6),
+                                        THREE(0, 0, ALL, NETLINK, 1, TYPE, RAW, 2, ALL, 0),
+                                        THREE(0, 0, ALL, NETLINK, 1, TYPE, DGRAM, 2, ALL, 0)};
 static const arg_rule SOCKETPAIR_RULES[] = {OF_UNIX};
 
 /* PR_SET_MM rewrites what /proc says of oneself; PR_SET_PTRACER opens oneself to others. */
@@ -202,7 +474,8 @@ static const arg_rule PERSONALITY_RULES[] = {ONE(0, 0, ALL, 0), ONE(0, 0, ALL, 0
 #define CORE 4
 static const arg_rule SETRLIMIT_RULES[] = {ONE(PRETEND, 0, ALL, CORE)};
 static const arg_rule PRLIMIT_RULES[] = {
-    {.answer = 0, .conditions = 4,
+    {.answer = 0,
+     .conditions = 4,
      .condition = {{0, ALL, 0}, {1, ALL, CORE}, {2, ALL, 0}, {2 | HIGH, ALL, 0}}},
     TWO(PRETEND, 0, ALL, 0, 1, ALL, CORE),
     ONE(0, 0, ALL, 0)};
@@ -212,9 +485,11 @@ static const arg_rule PID_SELF[] = {ONE(0, 0, ALL, 0)};
 static const arg_rule PRIORITY_SELF[] = {TWO(0, 0, ALL, 0, 1, ALL, 0)}; /* PRIO_PROCESS, oneself */
 static const arg_rule IOPRIO_SELF[] = {TWO(0, 0, ALL, 1, 1, ALL, 0)};   /* IOPRIO_WHO_PROCESS */
 
-#define BLOCK(name_, rules_, otherwise_) \
-  {.call = {.name = name_}, .rules = rules_, .count = sizeof(rules_) / sizeof *(rules_), \
-   .otherwise = (otherwise_)}
+#define BLOCK(name_, rules_, otherwise_)                                                           \
+  {                                                                                                \
+    .call = {.name = name_}, .rules = rules_, .count = sizeof(rules_) / sizeof *(rules_),          \
+    .otherwise = (otherwise_)                                                                      \
+  }
 static const arg_block ARG_BLOCKS[] = {
     BLOCK("clone", CLONE_RULES, EPERM),
     BLOCK("ioctl", IOCTL_RULES, 0),
