@@ -171,24 +171,70 @@ static size_t put_decimal(char *out, unsigned value)
   return count;
 }
 
-/* The command becomes what the kernel kills first when memory runs out. Only now can it be written:
- * before its exec the child shares init's memory, whose files in /proc are not its own. The new image
- * becomes its own a moment after vfork lets us go on, hence the repetition. */
-static void raise_oom_score(int pid, unsigned adjust)
+static long open_of_process(int pid, const char *file, int flags)
 {
-  char path[64], value[16];
+  char path[96];
   size_t len = put_text(path, "/proc/");
   len += put_decimal(path + len, (unsigned)pid);
-  path[len + put_text(path + len, "/oom_score_adj")] = 0;
+  path[len + put_text(path + len, file)] = 0;
+  return mcg_sys(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC, 0, 0);
+}
+
+static long write_oom_score(int pid, unsigned adjust)
+{
+  char value[16];
   size_t digits = put_decimal(value, adjust);
-  long fd = -EACCES;
-  for (int i = 0; i < 50 && fd == -EACCES; i++) {
-    fd = mcg_sys(SYS_openat, AT_FDCWD, (long)path, O_WRONLY | O_CLOEXEC, 0, 0);
-    if (fd == -EACCES) mcg_sys3(SYS_sched_yield, 0, 0, 0);
-  }
-  if (fd < 0) return;
-  mcg_sys3(SYS_write, fd, (long)value, (long)digits);
+  long fd = open_of_process(pid, "/oom_score_adj", O_WRONLY);
+  if (fd < 0) return fd;
+  long result = mcg_sys3(SYS_write, fd, (long)value, (long)digits);
   mcg_sys3(SYS_close, fd, 0, 0);
+  return result;
+}
+
+/* Calls fn with every pid a children file names. Takes fd. */
+static void each_child(long fd, void (*fn)(int pid, unsigned value), unsigned value)
+{
+  char buffer[1024];
+  long len, pid = 0;
+  if (fd < 0) return;
+  while ((len = mcg_sys3(SYS_read, fd, (long)buffer, sizeof buffer)) > 0)
+    for (long i = 0; i < len; i++) {
+      if (buffer[i] >= '0' && buffer[i] <= '9') {
+        pid = pid * 10 + (buffer[i] - '0');
+        continue;
+      }
+      if (pid > 1) fn((int)pid, value);
+      pid = 0;
+    }
+  mcg_sys3(SYS_close, fd, 0, 0);
+}
+
+static void raise_child(int pid, unsigned adjust) { write_oom_score(pid, adjust); }
+
+/* The number of the signal that came, or -EAGAIN: none did for so long. */
+static long wait_signal(long seconds, long nanoseconds)
+{
+  uint64_t signals = 1ull << (SIGCHLD - 1) | 1ull << (SIGUSR1 - 1);
+  struct timespec time = {seconds, nanoseconds};
+  return mcg_sys(SYS_rt_sigtimedwait, (long)&signals, 0, (long)&time, KERNEL_SIGSET, 0);
+}
+
+/* The command becomes what the kernel kills first when memory runs out. Before its exec that cannot be
+ * written: the child shares init's memory, and so its files in /proc are not its own, or with hidepid not
+ * there. They become its own a moment after vfork lets us go on; what it has forked by then is told too. */
+static void raise_oom_score(int pid, unsigned adjust)
+{
+  char path[48];
+  long result = -EACCES;
+  for (int i = 0; i < 500 && (result == -EACCES || result == -ENOENT); i++) {
+    if (wait_signal(0, 20000) > 0) return; /* it has ended already, or is to */
+    result = write_oom_score(pid, adjust);
+  }
+  if (result < 0) return;
+  size_t len = put_text(path, "/task/");
+  len += put_decimal(path + len, (unsigned)pid);
+  path[len + put_text(path + len, "/children")] = 0;
+  each_child(open_of_process(pid, path, O_RDONLY), raise_child, adjust);
 }
 
 static void note_exit(mcg_slot *slot, const siginfo_t *info, const struct rusage *usage)
@@ -223,23 +269,13 @@ static bool reap(mcg_slot *slot)
   return true;
 }
 
+static void kill_child(int pid, unsigned signo) { mcg_sys3(SYS_kill, pid, (long)signo, 0); }
+
 /* One round over the children of now; their own children become ours as they die. */
 static void kill_children(void)
 {
-  char buffer[1024];
   long fd = mcg_sys(SYS_openat, AT_FDCWD, (long)"/proc/thread-self/children", O_RDONLY | O_CLOEXEC, 0, 0);
-  if (fd < 0) return;
-  long len, pid = 0;
-  while ((len = mcg_sys3(SYS_read, fd, (long)buffer, sizeof buffer)) > 0)
-    for (long i = 0; i < len; i++) {
-      if (buffer[i] >= '0' && buffer[i] <= '9') {
-        pid = pid * 10 + (buffer[i] - '0');
-        continue;
-      }
-      if (pid > 1) mcg_sys3(SYS_kill, pid, SIGKILL, 0);
-      pid = 0;
-    }
-  mcg_sys3(SYS_close, fd, 0, 0);
+  each_child(fd, kill_child, SIGKILL);
 }
 
 /* One command, from its start to the end of its tree. */
@@ -254,15 +290,14 @@ static void run_launch(mcg_slot *slot)
     return;
   }
   int adjust = slot->error == 0 ? slot->launch->oom_adjust : 0;
+  bool raised = adjust > 0 && write_oom_score((int)pid, (unsigned)adjust) > 0;
   stub_tell(slot, MCG_SLOT_STARTED); /* launch is init's to free from here on */
   stub_wake(slot);
-  if (adjust > 0) raise_oom_score((int)pid, (unsigned)adjust);
-  uint64_t signals = 1ull << (SIGCHLD - 1) | 1ull << (SIGUSR1 - 1);
+  if (adjust > 0 && !raised) raise_oom_score((int)pid, (unsigned)adjust);
   while (reap(slot)) {
-    int killing = atomic_load_explicit(&slot->kill, memory_order_acquire);
+    bool killing = atomic_load_explicit(&slot->kill, memory_order_acquire);
     if (killing) kill_children();
-    struct timespec soon = {0, 1000000}, later = {60, 0};
-    mcg_sys(SYS_rt_sigtimedwait, (long)&signals, 0, (long)(killing ? &soon : &later), KERNEL_SIGSET, 0);
+    wait_signal(killing ? 0 : 60, killing ? 1000000 : 0);
   }
   stub_tell(slot, MCG_SLOT_GONE);
   stub_wake(slot);
