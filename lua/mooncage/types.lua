@@ -44,7 +44,7 @@ local mooncage = {}
 
 ---Unknown keys and wrong types are the error `invalid`.
 ---@class mooncage.Config
----@field backend mooncage.Candidate? default: the jail
+---@field backend mooncage.Candidate|string|nil default: "jail"
 ---@field candidates mooncage.Candidate[]? a list of one, until selection is there
 ---@field requirements table? { min_isolation, network, memory_mb, cpu_count, pty }
 ---@field limits mooncage.Limits?
