@@ -24,9 +24,11 @@ local function read(path)
   end
 end
 
-local function time(name, program, pause)
+local function time(name, program, pause, section)
+  section = section or "one"
   for _, row in ipairs(times) do
-    if row.name == name and row.program == program and row.pause == pause then return row end
+    if row.name == name and row.program == program and row.pause == pause
+      and row.section == section then return row end
   end
 end
 
@@ -72,7 +74,8 @@ local function goals()
         ratio(time("mooncage warm", program, pause), time("posix_spawn", program, pause)),
         "at most", warm_bound)
       goal("from the pool : posix_spawn" .. label,
-        ratio(time("mooncage pool, to reply", program, pause), time("posix_spawn", program, pause)),
+        ratio(time("mooncage pool, to reply", program, pause, "pool"),
+          time("posix_spawn", program, pause, "pool")),
         "at most", program == "musl" and 1.5 or 1.25)
       goal("`mooncage run` : bwrap" .. label,
         ratio(time("mooncage run", program, pause), bwrap), "at most", 2)
@@ -81,8 +84,8 @@ local function goals()
   local each = figure "crowd/memory, each"
   goal("memory of an idle sandbox, KiB", each, "at most", 512)
   goal("cold in a crowded engine : in an empty one",
-    ratio(time("mooncage cold, crowded engine", "musl", 0),
-      time("mooncage cold, empty engine", "musl", 0)), "at most", 1.3)
+    ratio(time("mooncage cold, crowded engine", "musl", 0, "crowd"),
+      time("mooncage cold, empty engine", "musl", 0, "crowd")), "at most", 1.3)
   local ours, pipe = figure "stdout/mooncage", figure "stdout/plain pipe, 1 MiB"
   goal("stdout : a plain pipe of the same size", ours and pipe and ours / pipe, "at least", 0.6)
 end
