@@ -281,11 +281,90 @@ static void on_subprocesses(void **state)
   rounds("{\"backend\":{\"id\":\"subprocess\"}}");
 }
 
+/* ---- two engines ----------------------------------------------------------------------------- */
+
+typedef struct guest {
+  mcg_engine *engine;
+  mcg_session *session;
+  mcg_code code; /* of the open, when it failed */
+  bool done;
+  int exit_code;
+} guest;
+
+static void guest_open(void *data, mcg_session *session, mcg_error *error)
+{
+  guest *self = data;
+  self->session = session;
+  if (error) self->code = code_of(&error);
+  self->done = true;
+}
+
+static void guest_done(void *data, const mcg_result *result, mcg_error *error)
+{
+  guest *self = data;
+  if (error) fail_msg("%s", error->message);
+  self->exit_code = result->exit_code;
+  self->done = true;
+}
+
+static void guest_start(guest *self, const char *command)
+{
+  static const mcg_exec_events events = {.on_done = guest_done};
+  const mcg_exec_spec spec = {.size = sizeof spec, .shell = command};
+  mcg_error *err = NULL;
+  self->done = false;
+  assert_int_equal(mcg_exec_start(self->session, &spec, &events, self, NULL, &err), 0);
+}
+
+/* The same process, the same loop, the same moment; and one's end is not the other's. */
+static void two_engines_with_jails(void **state)
+{
+  (void)state;
+  uv_loop_t loop;
+  assert_int_equal(uv_loop_init(&loop), 0);
+  mcg_engine_options options = {.size = sizeof options, .loop = &loop};
+  guest one = {.engine = engine_with(&options)}, two = {.engine = engine_with(&options)};
+  guest *const both[] = {&one, &two};
+  static const char config[] = "{\"backend\":{\"id\":\"jail\"}}";
+  mcg_error *err = NULL;
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(
+        mcg_session_open(both[i]->engine, config, strlen(config), guest_open, both[i], NULL, &err),
+        0);
+  for (int i = 0; i < 2; i++) turn_until(both[i]->engine, &both[i]->done);
+  bool opened = one.session && two.session;
+  if (opened) {
+    guest_start(&two, "sleep 0.3; exit 5");
+    guest_start(&one, "exit 4");
+    turn_until(one.engine, &one.done);
+    assert_int_equal(one.exit_code, 4);
+  } else {
+    assert_true(one.code == MCG_UNAUTHORIZED);
+  }
+  mcg_session_unref(one.session);
+  engine_end(one.engine);
+  if (opened) {
+    turn_until(two.engine, &two.done);
+    assert_int_equal(two.exit_code, 5);
+    guest_start(&two, "exit 6");
+    turn_until(two.engine, &two.done);
+    assert_int_equal(two.exit_code, 6);
+  }
+  mcg_session_unref(two.session);
+  engine_end(two.engine);
+  assert_int_equal(uv_loop_close(&loop), 0);
+  if (!opened) {
+    print_message("skipped: no jail can be made here\n");
+    skip();
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(on_jails),
       cmocka_unit_test(on_subprocesses),
+      cmocka_unit_test(two_engines_with_jails),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
