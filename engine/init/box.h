@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "cgroup.h"
+#include "image.h"
 #include "spawn.h"
 #include "template.h"
 
@@ -24,6 +25,7 @@ typedef struct mcg_box {
   uint64_t cpu_us; /* once dead */
   mcg_cgroup cgroup;
   char *directory; /* PLAIN: a temporary directory to remove */
+  int image;       /* a directory of its disk image; -1: none */
   int control;     /* PLAIN: a copy of its end of the stream, to end it in order; else -1 */
   int64_t kill_at; /* PLAIN: when patience ends, in ms of the monotonic clock; 0: it was not asked */
 } mcg_box;
@@ -45,6 +47,7 @@ typedef struct mcg_spawner_state {
   uint64_t serial;  /* of names */
   mcg_cgroups cgroups;
   mcg_template template; /* as root only */
+  mcg_image image;
   mcg_box *boxes;
   unsigned leftovers; /* boxes that are gone but not removed */
   unsigned ending;    /* plain boxes that were asked to end */

@@ -114,6 +114,7 @@ void mcg_janitor(mcg_spawner_state *state)
 {
   for (mcg_box *box = state->boxes; box; box = box->next) {
     if (box->dead) continue;
+    if (box->image >= 0) mcg_image_abandon(box->image);
     if (box->kind == MCG_KIND_PLAIN)
       mcg_plain_end(box);
     else

@@ -144,15 +144,26 @@ static int rootfs(const job *j)
   return rc;
 }
 
+/* The tmpfs is the child's own to make, unless something is put on it before. */
+static int disk(mcg_spawner_state *state, mcg_jail_order *order, mcg_failure *failure)
+{
+  const mcg_spawn_spec *spec = &order->spec;
+  const char *what = "mount the sandbox's tmpfs";
+  if (spec->disk_image)
+    order->disk = mcg_image_mount(&state->image, spec->disk, order->host_uid, order->host_gid, &what);
+  else if (spec->project || (spec->rootfs && spec->rootfs_rw))
+    order->disk = mcg_disk_tmpfs(spec->disk, order->host_uid, order->host_gid);
+  else
+    return 0;
+  return order->disk < 0 ? mcg_failure_set(failure, "disk", errno, "%s", what) : 0;
+}
+
 int mcg_place_prepare(mcg_spawner_state *state, mcg_jail_order *order, mcg_failure *failure)
 {
   const mcg_spawn_spec *spec = &order->spec;
-  if (!state->root) return 0;
-  if (spec->project || (spec->rootfs && spec->rootfs_rw)) {
-    order->disk = mcg_disk_tmpfs(spec->disk, order->host_uid, order->host_gid);
-    if (order->disk < 0)
-      return mcg_failure_set(failure, "disk", errno, "mount the sandbox's tmpfs");
-  }
+  if (!state->root && !spec->disk_image) return 0;
+  if (!state->root) return mcg_failure_set(failure, "disk", EPERM, "a disk image needs root");
+  if (disk(state, order, failure) < 0) return -1;
   if (spec->rootfs && rootfs(&(job){order, failure, "rootfs"}) < 0) return -1;
   if (spec->project && project(&(job){order, failure, "project"}) < 0) return -1;
   return binds(&(job){order, failure, "bind"});

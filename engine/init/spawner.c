@@ -174,7 +174,8 @@ void mcg_box_wait(mcg_spawner_state *state, mcg_box *box)
   close(box->pidfd);
   box->pidfd = -1;
   if (box->control >= 0) close(box->control);
-  box->control = -1;
+  if (box->image >= 0) close(box->image);
+  box->control = box->image = -1;
   if (box->kill_at) state->ending--;
   box->kill_at = 0;
   box->dead = true;
@@ -198,6 +199,14 @@ static void box_died(mcg_spawner_state *state, mcg_box *box)
   mcg_wire_fini(&body);
 }
 
+static void abandon(mcg_box *box)
+{
+  if (box->image < 0) return;
+  mcg_image_abandon(box->image);
+  close(box->image);
+  box->image = -1;
+}
+
 static void destroy(mcg_spawner_state *state, uint32_t id)
 {
   mcg_box *box = find(state, id);
@@ -206,6 +215,7 @@ static void destroy(mcg_spawner_state *state, uint32_t id)
     return;
   }
   box->destroying = true;
+  abandon(box);
   if (box->dead) {
     finish(state, box);
   } else if (box->kind != MCG_KIND_PLAIN) {
@@ -309,6 +319,8 @@ static int jail_start(mcg_spawner_state *state, mcg_box *box, request *r)
   r->order.spawner_pidfd = state->self_pidfd;
   if (state->root) r->order.template = mcg_template_for(&state->template, &r->order.spec);
   if (choose_ids(state, box, r) < 0 || mcg_place_prepare(state, &r->order, &r->failure) < 0) return -1;
+  if (r->order.spec.disk_image)
+    box->image = openat(r->order.disk, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   return clone_limited(state, box, r);
 }
 
@@ -343,7 +355,7 @@ static mcg_box *make(mcg_spawner_state *state, uint32_t id, request *r, int *eng
     return NULL;
   }
   *box = (mcg_box){.next = state->boxes, .id = id, .kind = r->order.spec.kind, .pidfd = -1, .slot = -1,
-                   .control = -1};
+                   .control = -1, .image = -1};
   state->boxes = box;
   if (start_box(state, box, r) < 0) {
     forget(state, box);
