@@ -27,6 +27,7 @@ void mcg_jail_order_init(mcg_jail_order *order)
                             .project = -1,
                             .original = -1,
                             .disk = -1};
+  order->go[0] = order->go[1] = -1;
   for (size_t i = 0; i < MCG_CONTROLLERS; i++) order->doors[i] = -1;
   for (size_t i = 0; i < MCG_JAIL_MOUNTS_MAX; i++) order->mounts[i] = -1;
 }
@@ -42,6 +43,8 @@ void mcg_jail_order_fini(mcg_jail_order *order)
   close_fd(&order->control);
   close_fd(&order->cgroup);
   for (size_t i = 0; i < MCG_CONTROLLERS; i++) close_fd(&order->doors[i]);
+  close_fd(&order->go[0]);
+  close_fd(&order->go[1]);
   close_fd(&order->rootfs);
   close_fd(&order->project);
   close_fd(&order->original);
@@ -178,8 +181,9 @@ static void child(const mcg_jail_order *order)
   jail = (mcg_jail){
       .order = order, .spec = &order->spec, .control = order->control, .root = -1, .fresh = "r"};
   jail.workdir = order->spec.workdir ? order->spec.workdir : "/workspace";
-  jail.uid = order->spec.uid ? order->spec.uid : 1000;
-  jail.gid = order->spec.gid ? order->spec.gid : 1000;
+  bool range = order->range > 1; /* root of its range; `user=` makes a command somebody else */
+  jail.uid = range ? 0 : order->spec.uid ? order->spec.uid : 1000;
+  jail.gid = range ? 0 : order->spec.gid ? order->spec.gid : 1000;
   jail.foreign = order->spec.rootfs != NULL;
   if (jail.foreign) jail.fresh = "x";
   if (build(&jail) < 0) {

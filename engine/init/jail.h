@@ -27,6 +27,7 @@ typedef struct mcg_jail_order {
   uint32_t host_uid, host_gid; /* who the sandbox is on the host */
   const char *template; /* where the root is mounted already, or NULL */
   uint32_t range;    /* length of the id map; 1 but for profile packages */
+  int go[2];         /* range > 1: a pipe; a byte comes when the spawner has written the maps */
   int rootfs;        /* detached mounts made by a privileged spawner */
   int project;       /* the copy-on-write view */
   int original;      /* what it is a view of, read-only */

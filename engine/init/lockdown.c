@@ -52,30 +52,52 @@ int mcg_jail_rlimits(mcg_jail *jail)
   return 0;
 }
 
-static int drop_bounding(void)
+/* What a package manager as root of a range does to files and to itself; over those uids alone. */
+#define RANGE_CAPS \
+  (1u << CAP_CHOWN | 1u << CAP_DAC_OVERRIDE | 1u << CAP_FOWNER | 1u << CAP_FSETID | \
+   1u << CAP_KILL | 1u << CAP_SETGID | 1u << CAP_SETUID)
+
+static int drop_bounding(uint32_t keep)
 {
-  for (int cap = 0; cap < 64; cap++)
+  for (int cap = 0; cap < 64; cap++) {
+    if (cap < 32 && keep >> cap & 1) continue;
     if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) return errno == EINVAL && cap > 0 ? 0 : -1;
+  }
+  return 0;
+}
+
+/* Init of a range is a uid that no command has: root in there must not be able to reach it. */
+static int leave_root(mcg_jail *jail)
+{
+  uint32_t last = jail->order->range - 1;
+  if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0 ||
+      syscall(SYS_setresgid, last, last, last) < 0 || syscall(SYS_setresuid, last, last, last) < 0 ||
+      prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
+    return mcg_jail_fail(jail, "caps", errno, "become uid %u inside", last);
   return 0;
 }
 
 int mcg_jail_caps(mcg_jail *jail)
 {
-  unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
-                       SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
-                       SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+  bool range = jail->order->range > 1;
+  uint32_t keep = range ? RANGE_CAPS : 0;
+  unsigned long bits = SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |
+                       SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
+                       SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+  if (!range) bits |= SECBIT_NOROOT | SECBIT_NOROOT_LOCKED;
   struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-  struct __user_cap_data_struct none[2] = {0};
+  struct __user_cap_data_struct caps[2] = {{.effective = keep, .permitted = keep}};
+  if (range && leave_root(jail) < 0) return -1;
   if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
     return mcg_jail_fail(jail, "caps", errno, "clear ambient capabilities");
-  if (drop_bounding() < 0) return mcg_jail_fail(jail, "caps", errno, "drop the bounding set");
+  if (drop_bounding(keep) < 0) return mcg_jail_fail(jail, "caps", errno, "drop the bounding set");
   if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0)
     return mcg_jail_fail(jail, "caps", errno, "lock the securebits");
-  if (syscall(SYS_capset, &header, none) < 0)
-    return mcg_jail_fail(jail, "caps", errno, "drop all capabilities");
+  if (syscall(SYS_capset, &header, caps) < 0)
+    return mcg_jail_fail(jail, "caps", errno, "drop capabilities");
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
     return mcg_jail_fail(jail, "caps", errno, "no_new_privs");
-  mcg_jail_note(jail, "capabilities=none");
+  mcg_jail_note(jail, "capabilities=%s", range ? "those over files and uids of the range" : "none");
   mcg_jail_note(jail, "no_new_privs=on");
   return 0;
 }

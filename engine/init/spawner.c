@@ -19,6 +19,7 @@
 #include "jail.h"
 #include "kernel.h"
 #include "place.h"
+#include "range.h"
 
 #define PACKET_MAX 65536
 #define ENGINE_FD 3
@@ -309,7 +310,8 @@ static int choose_ids(mcg_spawner_state *state, mcg_box *box, request *r)
     return mcg_failure_set(&r->failure, "userns", EPERM,
                            "root without CAP_SETUID and CAP_SETGID cannot give a sandbox a uid");
   }
-  return 0;
+  if (order->spec.profile != MCG_PROFILE_PACKAGES) return 0;
+  return mcg_range_choose(state, box, order, &r->failure);
 }
 
 static int jail_start(mcg_spawner_state *state, mcg_box *box, request *r)
@@ -321,7 +323,8 @@ static int jail_start(mcg_spawner_state *state, mcg_box *box, request *r)
   if (choose_ids(state, box, r) < 0 || mcg_place_prepare(state, &r->order, &r->failure) < 0) return -1;
   if (r->order.spec.disk_image)
     box->image = openat(r->order.disk, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  return clone_limited(state, box, r);
+  if (clone_limited(state, box, r) < 0) return -1;
+  return r->order.range > 1 ? mcg_range_write(state, box, &r->order, &r->failure) : 0;
 }
 
 static int start_box(mcg_spawner_state *state, mcg_box *box, request *r)
@@ -337,6 +340,12 @@ static void forget(mcg_spawner_state *state, mcg_box *box)
 {
   box->gone = true;
   if (!free_box(state, box)) state->leftovers++;
+}
+
+static void end_now(mcg_spawner_state *state, mcg_box *box)
+{
+  mcg_sys_pidfd_kill(box->pidfd, SIGKILL);
+  mcg_box_wait(state, box);
 }
 
 /* On success the box is in the list and watched. */
@@ -358,13 +367,13 @@ static mcg_box *make(mcg_spawner_state *state, uint32_t id, request *r, int *eng
                    .control = -1, .image = -1};
   state->boxes = box;
   if (start_box(state, box, r) < 0) {
+    if (box->pidfd >= 0) end_now(state, box);
     forget(state, box);
     return NULL;
   }
   if (watch(state, box->pidfd, (uintptr_t)box) == 0) return box;
   mcg_failure_set(&r->failure, "create", errno, "watch the sandbox");
-  mcg_sys_pidfd_kill(box->pidfd, SIGKILL);
-  mcg_box_wait(state, box);
+  end_now(state, box);
   forget(state, box);
   return NULL;
 }

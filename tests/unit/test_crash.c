@@ -15,6 +15,8 @@
 enum victim { ENGINE = 1, SPAWNER = 2, BOTH = 3 };
 static uid_t as_uid;
 static char base[64];
+static bool loops; /* there is such a thing here */
+static unsigned loops_before;
 static struct shared {
   pid_t spawner;
   unsigned made;
@@ -91,12 +93,24 @@ static bool group_is_left(void)
   return false;
 }
 
+static unsigned bound_loops(void)
+{
+  unsigned count = 0;
+  for (int i = 0; i < 256; i++) {
+    char path[64];
+    snprintf(path, sizeof path, "/sys/block/loop%d/loop/backing_file", i);
+    if (access(path, F_OK) == 0) count++;
+  }
+  return count;
+}
+
 static const char *left(bool names)
 {
   while (waitpid(-1, NULL, WNOHANG) > 0) {
   } /* a subreaper: the dead spawner is ours to bury */
   if (shared->spawner && kill(shared->spawner, 0) == 0) return "the spawner";
   if (process_is_left()) return "a process";
+  if (bound_loops() > loops_before) return "a loop device";
   if (names && group_is_left()) return "a control group";
   if (names && name_is_left(base, "mooncage-")) return "a directory";
   return NULL;
@@ -147,6 +161,9 @@ static void one_kill(enum victim victim)
 
 static void kills(enum victim victim)
 {
+  loops = access("/dev/loop-control", W_OK) == 0;
+  if (!loops) puts("without disk images: no loop devices here");
+  loops_before = bound_loops();
   for (int i = 0; i < ROUNDS; i++) one_kill(victim);
 }
 

@@ -633,6 +633,81 @@ static void a_project_is_seen_and_not_touched(void **state)
   spawner_stop(&s);
 }
 
+/* Loop devices that are bound to a file without a name. */
+static unsigned nameless_loops(void)
+{
+  unsigned count = 0;
+  for (int i = 0; i < 256; i++) {
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/sys/block/loop%d/loop/backing_file", i);
+    FILE *file = fopen(path, "r");
+    if (file && fgets(text, sizeof text, file) && strstr(text, "(deleted)")) count++;
+    if (file) fclose(file);
+  }
+  return count;
+}
+
+static void a_disk_image_is_full_without_a_kill(void **state)
+{
+  (void)state;
+  spawner s = spawner_start(as_uid);
+  mcg_spawn_spec spec = plain_spec();
+  spec.disk = 128 << 20;
+  spec.disk_image = 1;
+  spec.memory = 48 << 20;
+  if (!s.privileged) {
+    refused(&s, &spec, "disk");
+  } else if (access("/dev/loop-control", W_OK) < 0) {
+    puts("skipped: no loop devices here");
+  } else {
+    unsigned before = nameless_loops();
+    box b;
+    make(&s, &spec, &b);
+    assert_non_null(strstr(b.c->mechanisms, "disk=ext4 image, 128 MiB"));
+    const job *j = run(&b, "dd if=/dev/zero of=/workspace/x bs=1M count=100 2>/dev/null && "
+                           "dd if=/dev/zero of=/tmp/y bs=1M count=100");
+    assert_int_equal(j->code, 1);
+    assert_non_null(strstr(j->data[2], "No space left"));
+    assert_true(box_destroy(&b));
+    assert_int_equal(b.oom_kills, 0);
+    for (int i = 0; i < 200 && nameless_loops() > before; i++) usleep(10000);
+    assert_true(nameless_loops() <= before);
+  }
+  spawner_stop(&s);
+}
+
+static void packages_has_a_range_of_uids(void **state)
+{
+  (void)state;
+  spawner s = spawner_start(as_uid);
+  mcg_spawn_spec spec = plain_spec();
+  spec.profile = MCG_PROFILE_PACKAGES;
+  if (!s.privileged) { /* nobody has subordinate ids */
+    refused(&s, &spec, "maps");
+  } else {
+    box b;
+    make(&s, &spec, &b);
+    assert_output(run(&b, "id -u; echo x > /tmp/f; chown 33:44 /tmp/f; stat -c '%u %g' /tmp/f; "
+                          "cat /proc/self/uid_map | tr -s ' '; grep CapEff /proc/self/status"),
+                  "0\n33 44\n 0 ");
+    assert_false(works_inside(&b, "prlimit", "1"));
+    assert_false(works_inside(&b, "mount", ""));
+    assert_false(works_inside(&b, "unshare", ""));
+    run(&b, "kill -9 1; echo 1000 > /proc/1/oom_score_adj");
+    mcg_wire body;
+    mcg_wire_init(&body);
+    mcg_wire_put_str(&body, MCG_TAG_ARG, "/bin/sh");
+    mcg_wire_put_str(&body, MCG_TAG_ARG, "-c");
+    mcg_wire_put_str(&body, MCG_TAG_ARG, "id -u; grep CapEff /proc/self/status");
+    mcg_wire_put_str(&body, MCG_TAG_USER, "33:33");
+    job *j = job_open(b.c, MCG_EXEC_NO_STDIN, &body);
+    client_until(b.c, j->refused || (j->exited && j->ended[1]));
+    assert_string_equal(j->data[1], "33\nCapEff:\t0000000000000000\n");
+    assert_true(box_destroy(&b));
+  }
+  spawner_stop(&s);
+}
+
 /* ---- the sandbox that is none -------------------------------------------------------------------- */
 
 static void plain_has_a_directory_that_goes(void **state)
@@ -689,6 +764,8 @@ static int all(const char *title)
       CASE(a_hostile_rootfs_is_refused),
       CASE(a_rootfs_is_read_only_or_overlaid),
       CASE(a_project_is_seen_and_not_touched),
+      CASE(a_disk_image_is_full_without_a_kill),
+      CASE(packages_has_a_range_of_uids),
       CASE(plain_has_a_directory_that_goes),
   };
   return cmocka_run_group_tests_name(title, tests, NULL, NULL);
