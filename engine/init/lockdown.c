@@ -44,7 +44,9 @@ int mcg_jail_rlimits(mcg_jail *jail)
       limit(jail, RLIMIT_SIGPENDING, 1024, 1024, "SIGPENDING") < 0 ||
       limit(jail, RLIMIT_STACK, 8 * mib, 64 * mib, "STACK") < 0)
     return -1;
-  if (spec->disk && limit(jail, RLIMIT_FSIZE, spec->disk, spec->disk, "FSIZE") < 0) return -1;
+  /* Above what the disk holds, so that a full disk is ENOSPC and never SIGXFSZ. */
+  rlim_t file = spec->disk + mib;
+  if (spec->disk && limit(jail, RLIMIT_FSIZE, file, file, "FSIZE") < 0) return -1;
   /* Counted per user namespace since 5.14: a second fence behind the cgroup's, for everyone. */
   if (spec->pids && limit(jail, RLIMIT_NPROC, spec->pids + 64, spec->pids + 64, "NPROC") < 0)
     return -1;

@@ -39,6 +39,8 @@ check "bytecode" gives 2 '' 'mooncage run binary.lua' bytecode
 check "flags are what its sandboxes start from" gives 0 v \
   "mooncage run --env A=v -e 'local m = require \"mooncage\"
     m.with({}, function(s) io.write(s:exec(\"echo \$A\").stdout) end)'"
+check "flags that only a command can have" gives 2 '' "mooncage run --copy-in ok.lua -e 'print(1)'" \
+  'not for a script'
 check "tasks side by side" gives 0 '1 2 3' \
   "mooncage run -e 'local m = require \"mooncage\"; local t = {}
     for i = 1, 3 do t[i] = m.spawn(function() m.sleep(0.01 * (4 - i)); return i end) end

@@ -90,7 +90,19 @@ local function tell_json(err, traceback)
   output.error(err, { traceback = traceback })
 end
 
+-- Steps round one command, which a script takes itself.
+local FOR_COMMANDS = { "copy-in", "copy-out", "diff", "apply", "apply-git" }
+
 local function run_script(line)
+  for _, name in ipairs(FOR_COMMANDS) do
+    if line.flags[name] then
+      return nil, {
+        code = "invalid",
+        message = ("--%s is for a command, not for a script"):format(name),
+        fix = "in the script use session:upload, session:download, session:diff or session:apply",
+      }
+    end
+  end
   local text, name, words = read_script(line)
   if not text then return nil, name end
   if text:sub(1, 1) == "\27" then
