@@ -13,11 +13,11 @@
 
 typedef struct mcg_box {
   struct mcg_box *next;
-  uint32_t id;    /* the engine's number for it */
+  uint32_t id; /* the engine's number for it */
   uint32_t kind;
   pid_t pid;
   int pidfd;
-  int slot;       /* of the host uids this spawner gives away; -1: none */
+  int slot;        /* of the host uids this spawner gives away; -1: none */
   bool destroying; /* the engine waits for GONE */
   bool dead;       /* its init was waited for */
   bool gone;       /* the engine knows; only its group or directory is left to remove */
@@ -27,24 +27,25 @@ typedef struct mcg_box {
   char *directory; /* PLAIN: a temporary directory to remove */
   int image;       /* a directory of its disk image; -1: none */
   int control;     /* PLAIN: a copy of its end of the stream, to end it in order; else -1 */
-  int64_t kill_at; /* PLAIN: when patience ends, in ms of the monotonic clock; 0: it was not asked */
+  int64_t
+      kill_at; /* PLAIN: when patience ends, in ms of the monotonic clock; 0: it was not asked */
 } mcg_box;
 
 #define MCG_SLOTS 16384 /* host uids of one engine */
 
 typedef struct mcg_spawner_state {
-  int engine;       /* the socket */
+  int engine; /* the socket */
   int engine_pidfd;
-  int self_pidfd;   /* given to the children */
+  int self_pidfd; /* given to the children */
   int epoll;
   pid_t engine_pid;
   pid_t self; /* who owns groups and directories: they carry this number in their names, with */
   uint64_t self_start; /* its start time, so that the number cannot be taken by another */
-  bool root;        /* may give uids away */
-  uint32_t uid, gid; /* our own */
-  uint32_t first_uid; /* as root: of SLOTS that this engine may use */
+  bool root;           /* may give uids away */
+  uint32_t uid, gid;   /* our own */
+  uint32_t first_uid;  /* as root: of SLOTS that this engine may use */
   unsigned next_slot;
-  uint64_t serial;  /* of names */
+  uint64_t serial; /* of names */
   mcg_cgroups cgroups;
   mcg_template template; /* as root only */
   mcg_image image;

@@ -11,8 +11,8 @@
 static const struct node {
   const char *name;
   unsigned major, minor;
-} NODES[] = {{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9},
-             {"tty", 5, 0}};
+} NODES[] = {{"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
+             {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
 #define NODE_COUNT (sizeof NODES / sizeof *NODES)
 
 static const char *const LINKS[][2] = {{"fd", "/proc/self/fd"},

@@ -45,9 +45,17 @@ static void run_mkfs(int fd)
   mcg_sys_close_range(4, ~0u);
   fcntl(3, F_SETFD, 0);
   snprintf(path, sizeof path, "/proc/self/fd/%d", 3);
-  char *argv[] = {(char *)"mkfs.ext4", (char *)"-q",  (char *)"-F", (char *)"-m", (char *)"0",
-                  (char *)"-O", (char *)"^has_journal", (char *)"-E",
-                  (char *)"lazy_itable_init=1,nodiscard", path, NULL};
+  char *argv[] = {(char *)"mkfs.ext4",
+                  (char *)"-q",
+                  (char *)"-F",
+                  (char *)"-m",
+                  (char *)"0",
+                  (char *)"-O",
+                  (char *)"^has_journal",
+                  (char *)"-E",
+                  (char *)"lazy_itable_init=1,nodiscard",
+                  path,
+                  NULL};
   execve("/usr/sbin/mkfs.ext4", argv, env);
   execve("/sbin/mkfs.ext4", argv, env);
   _exit(127);
@@ -64,7 +72,8 @@ static int make_template(mcg_image *image, uint64_t size, const char **what)
   int status = -1;
   pid_t pid = fork();
   if (pid == 0) run_mkfs(image->fd);
-  while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+  while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
   if (status == 0) {
     image->size = size;
     return 0;

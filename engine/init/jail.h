@@ -19,18 +19,18 @@
 /* Everything the child must know. Descriptors are -1 where there is none. */
 typedef struct mcg_jail_order {
   mcg_spawn_spec spec;
-  int control;       /* init's end of the control socket */
-  int spawner_pidfd; /* the child leaves when this is readable */
-  int cgroup;        /* v2: the directory to be born in */
-  int doors[MCG_CONTROLLERS]; /* v1: the files to enter by */
-  bool take_uid;     /* the caller is root and gives the sandbox host_uid and host_gid */
+  int control;                 /* init's end of the control socket */
+  int spawner_pidfd;           /* the child leaves when this is readable */
+  int cgroup;                  /* v2: the directory to be born in */
+  int doors[MCG_CONTROLLERS];  /* v1: the files to enter by */
+  bool take_uid;               /* the caller is root and gives the sandbox host_uid and host_gid */
   uint32_t host_uid, host_gid; /* who the sandbox is on the host */
-  const char *template; /* where the root is mounted already, or NULL */
-  uint32_t range;    /* length of the id map; 1 but for profile packages */
-  int go[2];         /* range > 1: a pipe; a byte comes when the spawner has written the maps */
-  int rootfs;        /* detached mounts made by a privileged spawner */
-  int project;       /* the copy-on-write view */
-  int original;      /* what it is a view of, read-only */
+  const char *template;        /* where the root is mounted already, or NULL */
+  uint32_t range;              /* length of the id map; 1 but for profile packages */
+  int go[2];    /* range > 1: a pipe; a byte comes when the spawner has written the maps */
+  int rootfs;   /* detached mounts made by a privileged spawner */
+  int project;  /* the copy-on-write view */
+  int original; /* what it is a view of, read-only */
   int disk;
   int mounts[MCG_JAIL_MOUNTS_MAX]; /* one for each of spec.mounts */
 } mcg_jail_order;
@@ -54,14 +54,15 @@ typedef struct mcg_jail {
   const mcg_spawn_spec *spec;
   const char *workdir;
   uint32_t uid, gid;
-  int control;       /* where it is now: close_the_rest moves it */
-  int root;          /* the new root while it is built, O_PATH */
-  int rootfs, original, mounts[MCG_JAIL_MOUNTS_MAX]; /* detached: the spawner's, else taken by the child */
-  bool foreign;      /* the root is somebody's rootfs */
-  const char *fresh; /* "r" or "x" */
+  int control; /* where it is now: close_the_rest moves it */
+  int root;    /* the new root while it is built, O_PATH */
+  int rootfs, original,
+      mounts[MCG_JAIL_MOUNTS_MAX]; /* detached: the spawner's, else taken by the child */
+  bool foreign;                    /* the root is somebody's rootfs */
+  const char *fresh;               /* "r" or "x" */
   const char *mechanisms[MCG_JAIL_MECHANISMS + 1];
   unsigned mechanism_count, text_len;
-  char text[2048]; /* the mechanisms' bytes */
+  char text[2048];  /* the mechanisms' bytes */
   const char *step; /* of the failure */
   int error;
   char why[512];
@@ -75,22 +76,23 @@ void mcg_tell_failed(int fd, uint32_t carrier, const char *step, int number, con
 /* "name=value" for HELLO. */
 void mcg_jail_note(mcg_jail *jail, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-int mcg_jail_maps(mcg_jail *jail);    /* who it is: uid and gid maps */
-int mcg_jail_mounts(mcg_jail *jail);  /* the whole file system, pivot_root included */
-int mcg_jail_rootfs(mcg_jail *jail);  /* r from spec.rootfs */
+int mcg_jail_maps(mcg_jail *jail);   /* who it is: uid and gid maps */
+int mcg_jail_mounts(mcg_jail *jail); /* the whole file system, pivot_root included */
+int mcg_jail_rootfs(mcg_jail *jail); /* r from spec.rootfs */
 int mcg_jail_rootfs_cover(mcg_jail *jail);
 int mcg_jail_dev_places(mcg_jail *jail); /* fresh/dev: what is mounted on, while it can be made */
-int mcg_jail_dev(mcg_jail *jail);     /* fresh/dev: the nodes */
-int mcg_jail_pts(mcg_jail *jail);     /* fresh/dev/pts: terminals of its own */
-int mcg_jail_host_root(mcg_jail *jail); /* r from the host's /usr: all that is read-only, and devices */
-int mcg_jail_etc(mcg_jail *jail);     /* fresh/etc */
-int mcg_jail_proc(mcg_jail *jail);    /* fresh/proc */
+int mcg_jail_dev(mcg_jail *jail);        /* fresh/dev: the nodes */
+int mcg_jail_pts(mcg_jail *jail);        /* fresh/dev/pts: terminals of its own */
+int mcg_jail_host_root(
+    mcg_jail *jail);               /* r from the host's /usr: all that is read-only, and devices */
+int mcg_jail_etc(mcg_jail *jail);  /* fresh/etc */
+int mcg_jail_proc(mcg_jail *jail); /* fresh/proc */
 /* /mooncage/a: the project as it was; /mooncage/b: a link to the view of it that is the workdir. */
 int mcg_jail_project_places(mcg_jail *jail, const char *base);
 int mcg_jail_project(mcg_jail *jail);
-int mcg_jail_net(mcg_jail *jail);     /* loopback, host name */
+int mcg_jail_net(mcg_jail *jail); /* loopback, host name */
 int mcg_jail_rlimits(mcg_jail *jail);
-int mcg_jail_caps(mcg_jail *jail);    /* capabilities, securebits, no_new_privs */
+int mcg_jail_caps(mcg_jail *jail); /* capabilities, securebits, no_new_privs */
 int mcg_jail_landlock(mcg_jail *jail);
 int mcg_jail_seccomp(mcg_jail *jail);
 

@@ -55,8 +55,8 @@ int mcg_jail_rlimits(mcg_jail *jail)
 }
 
 /* What a package manager as root of a range does to files and to itself; over those uids alone. */
-#define RANGE_CAPS \
-  (1u << CAP_CHOWN | 1u << CAP_DAC_OVERRIDE | 1u << CAP_FOWNER | 1u << CAP_FSETID | \
+#define RANGE_CAPS                                                                                 \
+  (1u << CAP_CHOWN | 1u << CAP_DAC_OVERRIDE | 1u << CAP_FOWNER | 1u << CAP_FSETID |                \
    1u << CAP_KILL | 1u << CAP_SETGID | 1u << CAP_SETUID)
 
 static int drop_bounding(uint32_t keep)
@@ -73,8 +73,9 @@ static int leave_root(mcg_jail *jail)
 {
   uint32_t last = jail->order->range - 1;
   if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0 ||
-      syscall(SYS_setresgid, last, last, last) < 0 || syscall(SYS_setresuid, last, last, last) < 0 ||
-      prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
+      syscall(SYS_setresgid, last, last, last) < 0 ||
+      syscall(SYS_setresuid, last, last, last) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ||
+      prctl(PR_SET_DUMPABLE, 0) < 0)
     return mcg_jail_fail(jail, "caps", errno, "become uid %u inside", last);
   return 0;
 }

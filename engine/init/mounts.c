@@ -14,9 +14,8 @@
 void mcg_jail_writables(const mcg_jail *jail, mcg_jail_writable out[MCG_JAIL_WRITABLES])
 {
   static const mcg_jail_writable all[MCG_JAIL_WRITABLES - 1] = {
-      {"/tmp", "d/tmp", 01777},       {"/var/tmp", "d/vartmp", 01777},
-      {"/run", "d/run", 0755},        {"/home/sandbox", "d/home", 0755},
-      {"/dev/shm", "d/shm", 01777},
+      {"/tmp", "d/tmp", 01777},          {"/var/tmp", "d/vartmp", 01777}, {"/run", "d/run", 0755},
+      {"/home/sandbox", "d/home", 0755}, {"/dev/shm", "d/shm", 01777},
   };
   memcpy(out, all, sizeof all);
   out[MCG_JAIL_WRITABLES - 1] = (mcg_jail_writable){jail->workdir, "d/work", 0755};
@@ -66,7 +65,8 @@ static bool plain_path(const char *path)
 int mcg_jail_target(mcg_jail *jail, const char *step, const char *path, bool directory)
 {
   if (!plain_path(path))
-    return mcg_jail_fail(jail, step, EINVAL, "%s: not an absolute path below / without \"..\"", path);
+    return mcg_jail_fail(jail, step, EINVAL, "%s: not an absolute path below / without \"..\"",
+                         path);
   int fd = in_root(jail, path, directory ? O_DIRECTORY : 0);
   if (fd < 0 && errno == ENOENT) fd = make_place(jail, path, directory);
   if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
@@ -124,10 +124,10 @@ static int take(mcg_jail *jail, const char *step, const char *source, int given,
 static int take_sources(mcg_jail *jail)
 {
   const mcg_spawn_spec *spec = jail->spec;
-  if (spec->rootfs &&
-      take(jail, "rootfs", spec->rootfs, jail->order->rootfs, &jail->rootfs) < 0)
+  if (spec->rootfs && take(jail, "rootfs", spec->rootfs, jail->order->rootfs, &jail->rootfs) < 0)
     return -1;
-  if (spec->project && take(jail, "project", spec->project, jail->order->original, &jail->original) < 0)
+  if (spec->project &&
+      take(jail, "project", spec->project, jail->order->original, &jail->original) < 0)
     return -1;
   for (size_t i = 0; i < spec->mount_count; i++)
     if (take(jail, "bind", spec->mounts[i].source, jail->order->mounts[i], &jail->mounts[i]) < 0)
@@ -185,13 +185,14 @@ static int tree(mcg_jail *jail, const char *name)
 
 static int host_root(mcg_jail *jail)
 {
-  static const char *const dirs[] = {"r/usr", "r/dev", "r/proc", "r/etc", "r/tmp", "r/var",
-                                     "r/var/tmp", "r/run", "r/home", "r/home/sandbox", "r/root",
-                                     "r/opt", "r/mnt", "r/srv"};
+  static const char *const dirs[] = {"r/usr",  "r/dev",     "r/proc", "r/etc",  "r/tmp",
+                                     "r/var",  "r/var/tmp", "r/run",  "r/home", "r/home/sandbox",
+                                     "r/root", "r/opt",     "r/mnt",  "r/srv"};
   if (mount("r", "r", NULL, MS_BIND, NULL) < 0)
     return mcg_jail_fail(jail, "mounts", errno, "bind the new root");
   for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
-    if (mkdir(dirs[i], 0755) < 0) return mcg_jail_fail(jail, "mounts", errno, "make %s", dirs[i] + 1);
+    if (mkdir(dirs[i], 0755) < 0)
+      return mcg_jail_fail(jail, "mounts", errno, "make %s", dirs[i] + 1);
   if (mount("/usr", "r/usr", NULL, MS_BIND | MS_REC, NULL) < 0)
     return mcg_jail_fail(jail, "mounts", errno, "bind /usr");
   for (size_t i = 0; i < sizeof TREES / sizeof *TREES; i++)
@@ -212,8 +213,8 @@ static int bind_one(mcg_jail *jail, const mcg_spawn_mount *wanted, int from)
       mcg_sys_mount_setattr(from, "", AT_EMPTY_PATH | MCG_AT_RECURSIVE, &attr) < 0)
     return mcg_jail_fail(jail, "bind", errno, "%s", wanted->source);
   if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode) && !S_ISSOCK(st.st_mode))
-    return mcg_jail_fail(jail, "bind", EINVAL, "%s: only directories, files and sockets can be bound",
-                         wanted->source);
+    return mcg_jail_fail(jail, "bind", EINVAL,
+                         "%s: only directories, files and sockets can be bound", wanted->source);
   int target = mcg_jail_target(jail, "bind", wanted->target, S_ISDIR(st.st_mode));
   if (target < 0) return -1;
   int rc = mcg_sys_move_mount(from, target);
@@ -368,7 +369,8 @@ static int from_host(mcg_jail *jail)
 
 static int from_rootfs(mcg_jail *jail)
 {
-  if (mcg_jail_rootfs(jail) < 0 || mcg_jail_dev_places(jail) < 0 || mcg_jail_dev(jail) < 0) return -1;
+  if (mcg_jail_rootfs(jail) < 0 || mcg_jail_dev_places(jail) < 0 || mcg_jail_dev(jail) < 0)
+    return -1;
   if (mcg_jail_pts(jail) < 0) return -1;
   return mcg_jail_proc(jail) < 0 ? -1 : mcg_jail_rootfs_cover(jail);
 }

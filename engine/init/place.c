@@ -150,7 +150,8 @@ static int disk(mcg_spawner_state *state, mcg_jail_order *order, mcg_failure *fa
   const mcg_spawn_spec *spec = &order->spec;
   const char *what = "mount the sandbox's tmpfs";
   if (spec->disk_image)
-    order->disk = mcg_image_mount(&state->image, spec->disk, order->host_uid, order->host_gid, &what);
+    order->disk =
+        mcg_image_mount(&state->image, spec->disk, order->host_uid, order->host_gid, &what);
   else if (spec->project || (spec->rootfs && spec->rootfs_rw))
     order->disk = mcg_disk_tmpfs(spec->disk, order->host_uid, order->host_gid);
   else

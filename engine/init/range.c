@@ -20,7 +20,8 @@ static int pipe_for(mcg_jail_order *order, mcg_failure *failure)
   return mcg_failure_set(failure, "maps", errno, "make a pipe");
 }
 
-int mcg_range_choose(mcg_spawner_state *state, mcg_box *box, mcg_jail_order *order, mcg_failure *failure)
+int mcg_range_choose(mcg_spawner_state *state, mcg_box *box, mcg_jail_order *order,
+                     mcg_failure *failure)
 {
   if (state->root) {
     uint32_t number = ((uint32_t)state->self * 61 + (uint32_t)box->slot) % RANGES;
@@ -42,7 +43,8 @@ static uint32_t given(const char *path, uid_t uid)
   while (file && !found && fgets(line, sizeof line, file)) {
     char *save, *name = strtok_r(line, ":", &save), *first = strtok_r(NULL, ":", &save);
     char *count = strtok_r(NULL, ":\n", &save);
-    if (!count || (strcmp(name, number) != 0 && (!who || strcmp(name, who->pw_name) != 0))) continue;
+    if (!count || (strcmp(name, number) != 0 && (!who || strcmp(name, who->pw_name) != 0)))
+      continue;
     if (strtoul(count, NULL, 10) >= MCG_RANGE - 1) found = (uint32_t)strtoul(first, NULL, 10);
   }
   if (file) fclose(file);
@@ -70,7 +72,8 @@ static bool run_helper(const char *helper, pid_t pid, uint32_t own, uint32_t fir
     execve(path, argv, env);
     _exit(127);
   }
-  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
   return status == 0;
 }
 
@@ -78,9 +81,10 @@ static int by_helpers(const mcg_spawner_state *state, const mcg_box *box, mcg_fa
 {
   uint32_t uids = given("/etc/subuid", state->uid), gids = given("/etc/subgid", state->uid);
   if (!uids || !gids)
-    return mcg_failure_set(failure, "maps", EPERM,
-                           "profile packages: no range of 65536 in /etc/subuid and /etc/subgid for uid %u",
-                           state->uid);
+    return mcg_failure_set(
+        failure, "maps", EPERM,
+        "profile packages: no range of 65536 in /etc/subuid and /etc/subgid for uid %u",
+        state->uid);
   if (run_helper("newuidmap", box->pid, state->uid, uids) &&
       run_helper("newgidmap", box->pid, state->gid, gids))
     return 0;
@@ -110,7 +114,8 @@ int mcg_range_write(const mcg_spawner_state *state, const mcg_box *box, mcg_jail
   int rc = 0;
   if (!state->root)
     rc = by_helpers(state, box, failure);
-  else if (put(box->pid, "uid_map", order->host_uid) < 0 || put(box->pid, "gid_map", order->host_gid) < 0)
+  else if (put(box->pid, "uid_map", order->host_uid) < 0 ||
+           put(box->pid, "gid_map", order->host_gid) < 0)
     rc = mcg_failure_set(failure, "maps", errno, "map a range of uids");
   if (rc == 0 && write(order->go[1], "g", 1) != 1)
     rc = mcg_failure_set(failure, "maps", errno, "wake the sandbox");

@@ -10,7 +10,8 @@
 #define MCG_RANGE 65536u
 
 /* Chooses the range and makes the pipe: host_uid, host_gid, range, go of the order. */
-int mcg_range_choose(mcg_spawner_state *state, mcg_box *box, mcg_jail_order *order, mcg_failure *failure);
+int mcg_range_choose(mcg_spawner_state *state, mcg_box *box, mcg_jail_order *order,
+                     mcg_failure *failure);
 /* Writes the maps of the sandbox, which waits for them, and lets it go on. */
 int mcg_range_write(const mcg_spawner_state *state, const mcg_box *box, mcg_jail_order *order,
                     mcg_failure *failure);

@@ -42,8 +42,8 @@ int mcg_failure_set(mcg_failure *failure, const char *step, int error, const cha
 /* ---- what it says ---------------------------------------------------------------------------- */
 
 /* The engine's end of stream is noticed where it is read, not here. */
-static void say(mcg_spawner_state *state, uint32_t op, uint32_t id, const mcg_wire *body, const int *fds,
-                size_t fd_count)
+static void say(mcg_spawner_state *state, uint32_t op, uint32_t id, const mcg_wire *body,
+                const int *fds, size_t fd_count)
 {
   uint32_t head[2] = {op, id};
   struct iovec parts[2] = {{.iov_base = head, .iov_len = sizeof head},
@@ -62,7 +62,8 @@ static void say(mcg_spawner_state *state, uint32_t op, uint32_t id, const mcg_wi
     header->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
     memcpy(CMSG_DATA(header), fds, fd_count * sizeof(int));
   }
-  while (sendmsg(state->engine, &message, MSG_NOSIGNAL) < 0 && errno == EINTR) {}
+  while (sendmsg(state->engine, &message, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+  }
 }
 
 static void say_failed(mcg_spawner_state *state, uint32_t id, const mcg_failure *failure)
@@ -143,7 +144,8 @@ static bool free_box(mcg_spawner_state *state, mcg_box *box)
 /* No process of it lives: the engine may know; what is slow comes after. */
 static void finish(mcg_spawner_state *state, mcg_box *box)
 {
-  if (box->kind == MCG_KIND_PLAIN && box->directory && mcg_remove_tree(AT_FDCWD, box->directory) == 0) {
+  if (box->kind == MCG_KIND_PLAIN && box->directory &&
+      mcg_remove_tree(AT_FDCWD, box->directory) == 0) {
     free(box->directory);
     box->directory = NULL;
   }
@@ -164,7 +166,9 @@ void mcg_box_wait(mcg_spawner_state *state, mcg_box *box)
 {
   siginfo_t info = {0};
   struct rusage use = {0}; /* its own and of all that it waited for: of everybody */
-  while (syscall(SYS_waitid, P_PIDFD, box->pidfd, &info, WEXITED | __WALL, &use) < 0 && errno == EINTR) {}
+  while (syscall(SYS_waitid, P_PIDFD, box->pidfd, &info, WEXITED | __WALL, &use) < 0 &&
+         errno == EINTR) {
+  }
   box->cpu_us = (uint64_t)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000u +
                 (uint64_t)(use.ru_utime.tv_usec + use.ru_stime.tv_usec);
   if (info.si_code == CLD_EXITED)
@@ -264,14 +268,15 @@ static int take_slot(mcg_spawner_state *state)
 static int clone_failed(int error, mcg_failure *failure)
 {
   if (error == ENOSPC)
-    return mcg_failure_set(failure, "userns", error, "too many namespaces (user.max_user_namespaces)");
+    return mcg_failure_set(failure, "userns", error,
+                           "too many namespaces (user.max_user_namespaces)");
   if (error == EAGAIN || error == ENOMEM)
     return mcg_failure_set(failure, "clone", error, "no process or memory for another sandbox");
   return mcg_failure_set(failure, "userns", error, "make the sandbox's namespaces");
 }
 
-static int limit(mcg_spawner_state *state, mcg_box *box, const mcg_spawn_spec *spec, mcg_wire *enforced,
-                 mcg_failure *failure)
+static int limit(mcg_spawner_state *state, mcg_box *box, const mcg_spawn_spec *spec,
+                 mcg_wire *enforced, mcg_failure *failure)
 {
   const char *what;
   if (mcg_cgroup_limit(&state->cgroups, &box->cgroup, spec, enforced, &what) == 0) return 0;
@@ -320,7 +325,8 @@ static int jail_start(mcg_spawner_state *state, mcg_box *box, request *r)
     return mcg_failure_set(&r->failure, "bind", E2BIG, "more than %d binds", MCG_JAIL_MOUNTS_MAX);
   r->order.spawner_pidfd = state->self_pidfd;
   if (state->root) r->order.template = mcg_template_for(&state->template, &r->order.spec);
-  if (choose_ids(state, box, r) < 0 || mcg_place_prepare(state, &r->order, &r->failure) < 0) return -1;
+  if (choose_ids(state, box, r) < 0 || mcg_place_prepare(state, &r->order, &r->failure) < 0)
+    return -1;
   if (r->order.spec.disk_image)
     box->image = openat(r->order.disk, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (clone_limited(state, box, r) < 0) return -1;
@@ -332,7 +338,8 @@ static int start_box(mcg_spawner_state *state, mcg_box *box, request *r)
   if (box->kind == MCG_KIND_JAIL) return jail_start(state, box, r);
   if (box->kind == MCG_KIND_PLAIN)
     return mcg_plain_start(state, box, &r->order.spec, r->order.control, &r->failure);
-  return mcg_failure_set(&r->failure, "create", EINVAL, "no kind of sandbox has the number %u", box->kind);
+  return mcg_failure_set(&r->failure, "create", EINVAL, "no kind of sandbox has the number %u",
+                         box->kind);
 }
 
 /* The engine never knew of it. */
@@ -363,8 +370,13 @@ static mcg_box *make(mcg_spawner_state *state, uint32_t id, request *r, int *eng
     mcg_failure_set(&r->failure, "create", ENOMEM, "no memory");
     return NULL;
   }
-  *box = (mcg_box){.next = state->boxes, .id = id, .kind = r->order.spec.kind, .pidfd = -1, .slot = -1,
-                   .control = -1, .image = -1};
+  *box = (mcg_box){.next = state->boxes,
+                   .id = id,
+                   .kind = r->order.spec.kind,
+                   .pidfd = -1,
+                   .slot = -1,
+                   .control = -1,
+                   .image = -1};
   state->boxes = box;
   if (start_box(state, box, r) < 0) {
     if (box->pidfd >= 0) end_now(state, box);
@@ -446,7 +458,8 @@ static void hear(mcg_spawner_state *state, const uint8_t *packet, size_t len)
 
 static void drop_descriptors(struct msghdr *message)
 {
-  for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header))
+  for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
+       header = CMSG_NXTHDR(message, header))
     if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
       for (size_t i = 0; i < (header->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
         int fd;
@@ -460,7 +473,9 @@ static void listen_to_engine(mcg_spawner_state *state)
   static uint8_t packet[PACKET_MAX];
   char control[CMSG_SPACE(8 * sizeof(int))] __attribute__((aligned(sizeof(size_t))));
   struct iovec vector = {.iov_base = packet, .iov_len = sizeof packet};
-  struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = control,
+  struct msghdr message = {.msg_iov = &vector,
+                           .msg_iovlen = 1,
+                           .msg_control = control,
                            .msg_controllen = sizeof control};
   ssize_t len = recvmsg(state->engine, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (len < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -516,7 +531,8 @@ static void learn_rights(mcg_spawner_state *state)
   if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0) return;
   for (size_t i = 0; i < 2 && !state->root; i++) {
     uint32_t last = firsts[i] + MCG_SLOTS - 1;
-    if (syscall(SYS_setresgid, -1, last, -1) < 0 || syscall(SYS_setresuid, -1, last, -1) < 0) continue;
+    if (syscall(SYS_setresgid, -1, last, -1) < 0 || syscall(SYS_setresuid, -1, last, -1) < 0)
+      continue;
     state->root = true;
     state->first_uid = firsts[i];
   }

@@ -23,7 +23,8 @@ static bool same(const char *text, const char *usual)
 static bool place_is_there(const char *target)
 {
   static const char *const empty[] = {"/opt", "/mnt", "/srv", "/root"};
-  static const char *const above[] = {"/tmp/", "/var/tmp/", "/run/", "/home/sandbox/", "/workspace/"};
+  static const char *const above[] = {"/tmp/", "/var/tmp/", "/run/", "/home/sandbox/",
+                                      "/workspace/"};
   for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
     if (strcmp(target, empty[i]) == 0) return true;
   for (size_t i = 0; i < sizeof above / sizeof *above; i++)
@@ -44,8 +45,13 @@ static bool usual(const mcg_spawn_spec *spec)
 static int build(void)
 {
   static const mcg_jail_order order;
-  mcg_jail jail = {.order = &order, .spec = &order.spec, .workdir = "/workspace", .uid = 1000,
-                   .gid = 1000, .root = -1, .fresh = "r"};
+  mcg_jail jail = {.order = &order,
+                   .spec = &order.spec,
+                   .workdir = "/workspace",
+                   .uid = 1000,
+                   .gid = 1000,
+                   .root = -1,
+                   .fresh = "r"};
   int rc = mount("tmpfs", PLACE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=4m,nr_inodes=1024");
   if (rc == 0) rc = chdir(PLACE);
   if (rc == 0) rc = mkdir("r", 0755);
@@ -73,7 +79,8 @@ static bool make(mcg_template *template, const struct timespec *etc)
 const char *mcg_template_for(mcg_template *template, const mcg_spawn_spec *spec)
 {
   struct stat etc;
-  if (template->failed || !usual(spec) || template->asked++ == 0 || stat("/etc", &etc) < 0) return NULL;
+  if (template->failed || !usual(spec) || template->asked++ == 0 || stat("/etc", &etc) < 0)
+    return NULL;
   bool fresh = template->place && etc.st_mtim.tv_sec == template->etc.tv_sec &&
                etc.st_mtim.tv_nsec == template->etc.tv_nsec;
   if (!fresh && !make(template, &etc.st_mtim)) template->failed = true;

@@ -15,7 +15,7 @@
 typedef struct mcg_template {
   unsigned asked; /* the first sandbox of an engine may be its only one: not worth it */
   bool failed;
-  const char *place; /* where it is mounted; NULL: nowhere */
+  const char *place;   /* where it is mounted; NULL: nowhere */
   struct timespec etc; /* the host's /etc as of then */
 } mcg_template;
 

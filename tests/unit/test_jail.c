@@ -289,10 +289,11 @@ static void writes_only_where_it_may(void **state)
 static void the_second_is_like_the_first(void **state)
 {
   (void)state;
-  static const char script[] =
-      "for d in / /dev /etc /var /home /run /tmp; do ls $d; done; awk '{print $2, $3, substr($4, 1, 2)}' "
-      "/proc/mounts; cat /etc/passwd /etc/hosts /etc/resolv.conf; echo x > /etc/x; echo x > /dev/null; "
-      "echo x > /workspace/x && cat /workspace/x; echo end";
+  static const char script[] = "for d in / /dev /etc /var /home /run /tmp; do ls $d; done; awk "
+                               "'{print $2, $3, substr($4, 1, 2)}' "
+                               "/proc/mounts; cat /etc/passwd /etc/hosts /etc/resolv.conf; echo x "
+                               "> /etc/x; echo x > /dev/null; "
+                               "echo x > /workspace/x && cat /workspace/x; echo end";
   spawner s = spawner_start(as_uid);
   mcg_spawn_spec spec = plain_spec();
   char *seen[3];
