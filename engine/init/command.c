@@ -456,6 +456,11 @@ void mcg_command_signal(mcg_command *command, int signo)
   signal_process(command->builtin ? command->parent_fd : command->slot->pidfd, signo);
 }
 
+void mcg_command_rouse(mcg_command *command)
+{
+  signal_process(command->parent_fd, SIGCONT);
+}
+
 void mcg_command_resize(mcg_command *command, unsigned cols, unsigned rows)
 {
   if (command->master >= 0) mcg_pty_resize(command->master, cols, rows);

@@ -51,6 +51,7 @@ typedef struct mcg_command {
   bool builtin, leaving;      /* leaving: the stub was told to */
   bool started, exited, gone; /* has been told */
   bool orphaned;              /* the stub was killed: init is the parent now */
+  bool settled; /* has run for a while: its main process is watched, should the stub be stopped */
   bool killing, stopped_all;
   uint64_t kill_ms; /* since when */
   int status;       /* built-in: of waitid, valid once parent_fd is -1 */
@@ -67,6 +68,7 @@ bool mcg_command_start(mcg_server *server, mcg_conn *conn, uint32_t channel, con
 mcg_command *mcg_command_find(mcg_server *server, mcg_conn *conn, uint32_t channel);
 void mcg_command_step(mcg_command *command); /* looks at its slot and tells what is new */
 void mcg_command_signal(mcg_command *command, int signo);
+void mcg_command_rouse(mcg_command *command); /* its stub, should that have been stopped */
 void mcg_command_resize(mcg_command *command, unsigned cols, unsigned rows);
 void mcg_command_kill(mcg_command *command);
 void mcg_command_leave(mcg_command *command); /* its client is gone */

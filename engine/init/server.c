@@ -22,6 +22,7 @@
 
 #define KILL_TICK_MS 10
 #define ORPHAN_TICK_MS 250
+#define SETTLE_MS 200 /* of quiet, until the main processes are watched, too */
 
 /* ---- messages ----------------------------------------------------------------------------- */
 
@@ -144,7 +145,7 @@ static bool on_message(void *data, const mcg_frame *frame, const uint8_t *body, 
 
 /* ---- the loop ----------------------------------------------------------------------------- */
 
-enum watch_kind { WATCH_WAKE, WATCH_CONN, WATCH_PARENT, WATCH_ORPHAN, WATCH_STREAM };
+enum watch_kind { WATCH_WAKE, WATCH_CONN, WATCH_PARENT, WATCH_ORPHAN, WATCH_MAIN, WATCH_STREAM };
 
 typedef struct mcg_watch {
   enum watch_kind kind;
@@ -175,6 +176,20 @@ static bool watch(mcg_poll *set, int fd, short events, mcg_watch what)
   return true;
 }
 
+/* How a command ended is the stub's to note; but the sandbox may have stopped the stub. */
+static bool needs_stub(const mcg_command *command)
+{
+  return !command->exited && !command->gone && !command->builtin && !command->orphaned;
+}
+
+static void after_quiet(mcg_server *server)
+{
+  for (mcg_command *command = server->commands; command; command = command->next) {
+    if (needs_stub(command) && !command->started) mcg_command_rouse(command);
+    command->settled = command->started;
+  }
+}
+
 static void watch_all(mcg_server *server, mcg_poll *set)
 {
   set->count = 0;
@@ -190,6 +205,9 @@ static void watch_all(mcg_server *server, mcg_poll *set)
     if (command->parent_fd >= 0) watch(set, command->parent_fd, POLLIN, what);
     what.kind = WATCH_ORPHAN;
     if (command->orphaned && !command->exited && command->slot && command->slot->pidfd >= 0)
+      watch(set, command->slot->pidfd, POLLIN, what);
+    what.kind = WATCH_MAIN;
+    if (command->settled && needs_stub(command) && command->slot->pidfd >= 0)
       watch(set, command->slot->pidfd, POLLIN, what);
     what.kind = WATCH_STREAM;
     for (what.stream = 0; what.stream < 3; what.stream++)
@@ -214,6 +232,10 @@ static void on_ready(mcg_server *server, const mcg_watch *what, short events)
   case WATCH_ORPHAN:
     server->orphans = true;
     mcg_tree_reap(server);
+    break;
+  case WATCH_MAIN:
+    mcg_command_rouse(what->command);
+    what->command->settled = false; /* until it is quiet again */
     break;
   case WATCH_STREAM: mcg_relay_ready(what->command, what->stream); break;
   }
@@ -262,6 +284,8 @@ static int next_timeout(const mcg_server *server)
 {
   for (const mcg_command *command = server->commands; command; command = command->next)
     if (command->killing && !command->gone) return KILL_TICK_MS;
+  for (const mcg_command *command = server->commands; command; command = command->next)
+    if (!command->settled && needs_stub(command)) return SETTLE_MS;
   return server->orphans ? ORPHAN_TICK_MS : -1;
 }
 
@@ -275,6 +299,7 @@ static void serve(mcg_server *server)
     if (ready < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM) break;
     for (size_t i = 0; ready > 0 && i < set.count; i++)
       if (set.fds[i].revents) on_ready(server, &set.watches[i], set.fds[i].revents);
+    if (ready == 0) after_quiet(server);
     if (timeout >= 0) mcg_tree_tick(server);
     sweep_commands(server);
     sweep_conns(server);
