@@ -8,7 +8,7 @@ import time
 
 from harness import Hole, Skip, row
 from rows_fs import project
-from rows_proc import connections, listener, on_terminal
+from rows_proc import AND_SERVES, connections, listener, on_terminal
 
 
 @row("XA-01", "kill or stop one's own stub, then escape", "orphans go to init and die with the next kill or the session")
@@ -21,6 +21,22 @@ def kill_stub(t):
         if got.code == 0:
             raise Hole("it ended well: " + got.brief())
         t.gone("sleep\0" + t.mark)
+    # Without a time-out: a stopped stub must not hold the result back.
+    for text in ("kill -STOP $PPID; exit 9", "(while :; do kill -STOP $PPID; done) & sleep 0.5; exit 9"):
+        got = t.command("sh", "-c", text, timeout=20)
+        if got.code != 9:
+            raise Hole("%s: %s" % (text, got.brief()))
+    got = t.script("""
+    mooncage.with(with_probe(), function(session)
+      local wrong = 0
+      for i = 1, 60 do
+        local text = ({ "kill -9 -1; exit 5", "kill -9 $PPID; exit 5", "(kill -9 $PPID); exit 5", "kill -STOP $PPID; exit 5" })[i % 4 + 1]
+        local result = session:exec(text, { timeout = 10 })
+        if not result or result.exit_code ~= 5 then wrong = wrong + 1 end
+      end
+      say(wrong > 0 and "ALLOWED" or "DENIED", "results lost", wrong)
+      """ + AND_SERVES + "end)", timeout=120)
+    t.stopped(got)
 
 
 def victim(t):
