@@ -1,5 +1,6 @@
 /* Sessions: their end in all ways, limits that are the engine's, limits that are the sandbox's, files. */
 #include "host.h"
+#include <signal.h>
 #include <unistd.h>
 
 #define SPEC(...) (&(mcg_exec_spec){.size = sizeof(mcg_exec_spec), __VA_ARGS__})
@@ -245,6 +246,45 @@ static void is_opened_and_canceled(void **state)
   }
 }
 
+/* The first child of this process: the spawner. 0: there is none. */
+static pid_t spawner_pid(void)
+{
+  int pid = 0;
+  FILE *file = fopen("/proc/thread-self/children", "re");
+  if (!file || fscanf(file, "%d", &pid) != 1) pid = 0;
+  if (file) fclose(file);
+  return pid;
+}
+
+/* Its sandboxes die with it; who waits hears of it, and the next session has a new one. */
+static void outlives_its_spawner(void **state)
+{
+  (void)state;
+  mcg_session *one = open_session("{}"), *two = open_session("{\"backend\":\"subprocess\"}");
+  outcome first = {0}, second = {0};
+  pid_t pid = spawner_pid();
+  assert_true(pid > 0);
+  assert_int_equal(
+      mcg_exec_start(one, SPEC(.shell = "sleep 60"), &plain_events, &first, NULL, NULL), 0);
+  assert_int_equal(
+      mcg_exec_start(two, SPEC(.shell = "sleep 60"), &plain_events, &second, NULL, NULL), 0);
+  turn_for(50);
+  assert_int_equal(kill(pid, SIGKILL), 0);
+  until(&first);
+  assert_int_equal(first.error->code, MCG_UNAVAILABLE);
+  outcome_fini(&first);
+  close_session(one);
+  mcg_session *next = open_session("{}");
+  assert_int_not_equal(spawner_pid(), pid);
+  run_shell(next, "echo lives", &first);
+  assert_string_equal(first.result.stdout_data, "lives\n");
+  outcome_fini(&first);
+  close_session(next);
+  close_session(two); /* a plain init may live on until its stream ends */
+  assert_int_equal(second.completions, 1);
+  outcome_fini(&second);
+}
+
 /* ---- figures ------------------------------------------------------------------------------ */
 
 static void tells_its_usage(void **state)
@@ -272,7 +312,8 @@ int main(void)
       cmocka_unit_test(survives_a_fork_bomb),      cmocka_unit_test(says_when_the_disk_is_full),
       cmocka_unit_test(refuses_what_cannot_be),    cmocka_unit_test(counts_sessions_of_a_candidate),
       cmocka_unit_test(warns_about_no_walls),      cmocka_unit_test(notices_a_leak),
-      cmocka_unit_test(is_opened_and_canceled),    cmocka_unit_test(tells_its_usage),
+      cmocka_unit_test(is_opened_and_canceled),    cmocka_unit_test(outlives_its_spawner),
+      cmocka_unit_test(tells_its_usage),
   };
   return cmocka_run_group_tests(tests, engine_up, engine_down);
 }
