@@ -24,8 +24,8 @@ describe("a kept session", function()
       %s
     ]]):format(directory, text))
     support.host(([[cd %s; rm -f status
-      (luajit other.lua > out 2>&1; echo $? > code; mv code status) > /dev/null 2>&1 &]]):format(
-      directory))
+      (%s other.lua > out 2>&1; echo $? > code; mv code status) > /dev/null 2>&1 &]]):format(
+      directory, support.lua))
     for _ = 1, 1000 do
       mooncage.sleep(0.01)
       if support.read_file(directory .. "/status") then

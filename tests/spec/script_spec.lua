@@ -177,7 +177,8 @@ describe("the module in a plain interpreter", function()
   local function plain(text)
     local directory = support.temporary()
     support.write_file(directory .. "/plain.lua", text)
-    local output = support.host(("luajit %s/plain.lua 2>&1; echo \"status $?\""):format(directory))
+    local output = support.host(("%s %s/plain.lua 2>&1; echo \"status $?\""):format(support.lua,
+      directory))
     support.host("rm -r " .. directory)
     return output
   end
@@ -233,9 +234,9 @@ describe("the module in a plain interpreter", function()
   end)
 
   it("says what init it misses", function()
-    local output = support.host [[MOONCAGE_INIT=/no/such/init luajit -e '
+    local output = support.host(([[export MOONCAGE_INIT=/no/such/init; %s -e '
       local session, err = require("mooncage").open()
-      print(session, err.code, err)' 2>&1]]
+      print(session, err.code, err)' 2>&1]]):format(support.lua))
     assert.truthy(output:find("/no/such/init", 1, true), output)
   end)
 end)

@@ -243,7 +243,7 @@ describe("a session", function()
   end)
 
   it("that gets no descriptors any more is refused with `quota`", function()
-    local output = support.host [[ulimit -n 48; luajit -e '
+    local output = support.host(([[ulimit -n 48; %s -e '
       local mooncage = require "mooncage"
       local sessions = {}
       while #sessions < 100 do
@@ -258,7 +258,7 @@ describe("a session", function()
         assert(session:exec("true") or true)
         assert(session:close())
       end
-      print "closed"' 2>&1]]
+      print "closed"' 2>&1]]):format(support.lua))
     assert.equal("quota\tstring\nclosed\n", output)
   end)
 

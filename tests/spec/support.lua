@@ -28,6 +28,9 @@ function support.host(command)
   return text
 end
 
+---An interpreter with the module, for shell commands.
+support.lua = os.getenv "SPEC_LUA" or "luajit"
+
 ---A fresh directory of the host, removed after the test.
 function support.temporary()
   return (support.host "mktemp -d /tmp/mooncage-spec-XXXXXX":gsub("\n", ""))
