@@ -418,6 +418,13 @@ static int ask(mcg_spawner *spawner, request *r, uint32_t op, uint32_t id, uint3
   return rc;
 }
 
+void mcg_engine_warm(mcg_engine *engine)
+{
+  auto_error mcg_error *ignored = NULL;
+  if (!engine->spawner && !engine->closing && spawner_start(engine, &ignored) < 0)
+    mcg_log(engine, MCG_LOG_DEBUG, "warm: %s", ignored->message);
+}
+
 static int get_ready(mcg_engine *engine, mcg_spawner **out, mcg_error **err)
 {
   if (!engine->spawner && spawner_start(engine, err) < 0) return -1;

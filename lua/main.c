@@ -66,6 +66,14 @@ static char *find_init(void)
   return NULL;
 }
 
+/* The commands that open a sandbox: it is prepared while their Lua loads. */
+static bool wants_sandbox(char *const *argv)
+{
+  for (size_t i = 1; argv[i]; i++)
+    if (argv[i][0] != '-') return strcmp(argv[i], "run") == 0 || strcmp(argv[i], "shell") == 0;
+  return false;
+}
+
 static int run(lua_State *L)
 {
   char **argv = lua_touserdata(L, 1);
@@ -75,6 +83,12 @@ static int run(lua_State *L)
   lua_call(L, 0, 0);
   mcg_lua *host = mcg_lua_host(L);
   host->init_path = find_init();
+  if (wants_sandbox(argv)) {
+    mcg_error *ignored = NULL; /* met again by whoever needs the engine */
+    mcg_engine *engine = mcg_lua_engine(host, &ignored);
+    if (engine) mcg_engine_warm(engine);
+    mcg_error_free(ignored);
+  }
   lua_settop(L, 0);
   lua_pushcfunction(L, mcg_lua_task_run);
   if (luaL_loadbuffer(L, MOONCAGE_ENTRY, strlen(MOONCAGE_ENTRY), "=mooncage") != 0)

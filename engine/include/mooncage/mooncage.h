@@ -106,6 +106,9 @@ typedef void (*mcg_bytes_done)(void *data, const void *bytes, size_t len, mcg_er
 MCG_API int mcg_engine_new(const mcg_engine_options *options, mcg_engine **out, mcg_error **err);
 /* Adds a backend of the host's own; it must outlive the engine. An id that is taken: `conflict`. */
 MCG_API int mcg_engine_add_backend(mcg_engine *engine, const mcg_backend *backend, mcg_error **err);
+/* Starts what the first sandbox will need while the host does other things. Never necessary: a
+ * failure is met again, and told, by the first session. */
+MCG_API void mcg_engine_warm(mcg_engine *engine);
 /* Cancels what runs, closes every session, then completes; after that only mcg_engine_free. */
 MCG_API int mcg_engine_close(mcg_engine *engine, mcg_done done, void *data, mcg_error **err);
 /* Only after the completion of mcg_engine_close, or in it; in it an engine with a loop of its own only
