@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <string.h>
 
-#define GRACE_MS 1000 /* what a kill may take before the whole sandbox goes */
+#define GRACE_MS 2000 /* what a kill may take before the whole sandbox goes */
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
@@ -165,7 +165,13 @@ static void finish_later(mcg_exec *exec, mcg_error *error)
 void mcg_execs_abort(mcg_session *session, const mcg_error *error)
 {
   for (mcg_exec *exec = session->execs; exec; exec = exec->after)
-    finish_later(exec, mcg_error_copy(error));
+    if (!exec->doomed) finish_later(exec, mcg_error_copy(error));
+}
+
+void mcg_execs_end(mcg_session *session)
+{
+  for (mcg_exec *exec = session->execs; exec; exec = exec->after)
+    if (exec->doomed) finish_later(exec, NULL);
 }
 
 /* ---- was it the kernel, for memory? ------------------------------------------------------- */
@@ -227,6 +233,7 @@ static void kill_timed_out(uv_timer_t *timer)
     finish_later(exec, NULL);
     return;
   }
+  exec->doomed = true; /* it completes as it would have, once nothing of it can live */
   mcg_error *reason = NULL;
   mcg_fail(&reason, MCG_UNAVAILABLE, "open a new session",
            "the sandbox did not end a command within %d ms, and was destroyed", GRACE_MS);
@@ -355,7 +362,7 @@ static void on_gone(void *data)
 static void on_lost(void *data, const mcg_error *error)
 {
   mcg_exec *exec = data;
-  finish_later(exec, mcg_error_copy(error));
+  if (!exec->doomed) finish_later(exec, mcg_error_copy(error));
 }
 
 static const mcg_channel_events channel_events = {

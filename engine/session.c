@@ -392,6 +392,7 @@ static int close_run(void *arg, mcg_error **err)
   mcg_stream_close(session->stream);
   session->stream = NULL;
   int rc = place_destroy(session, err);
+  mcg_execs_end(session);
   while (session->execs) { /* their completions come from the loop */
     auto_error mcg_error *ignored = NULL;
     if (mcg_wait_park(session->engine, &session->execs_gone, -1, &ignored) < 0) break;

@@ -76,5 +76,7 @@ void mcg_session_end(mcg_session *session, mcg_error *reason);
 int mcg_file_path_check(const char *path, mcg_error **err);
 /* exec.c: what runs completes with this error (copied), soon, from the loop. */
 void mcg_execs_abort(mcg_session *session, const mcg_error *error);
+void mcg_execs_end(
+    mcg_session *session); /* no process lives: nor do those that could not be ended */
 
 #endif

@@ -285,6 +285,45 @@ static void outlives_its_spawner(void **state)
   outcome_fini(&second);
 }
 
+/* An init that answers nothing: the time-out holds all the same, at the price of the session. */
+static void ends_what_init_does_not(void **state)
+{
+  (void)state;
+  mcg_session *session = open_session("{}");
+  outcome out, other = {0};
+  char path[64];
+  int pid = 0, spawner = spawner_pid();
+  snprintf(path, sizeof path, "/proc/%d/task/%d/children", spawner, spawner);
+  FILE *file = fopen(path, "re");
+  assert_non_null(file);
+  for (int child;
+       fscanf(file, "%d", &child) == 1;) { /* the init, not a seat: it sits in /workspace */
+    char link[64], target[64] = "";
+    snprintf(link, sizeof link, "/proc/%d/cwd", child);
+    if (readlink(link, target, sizeof target - 1) > 0 && strstr(target, "workspace")) pid = child;
+  }
+  fclose(file);
+  if (!pid) {
+    print_message("skipped: the sandbox's init cannot be told from others\n");
+    close_session(session);
+    skip();
+  }
+  assert_int_equal(
+      mcg_exec_start(session, SPEC(.shell = "sleep 60"), &plain_events, &other, NULL, NULL), 0);
+  turn_for(50);
+  assert_int_equal(kill(pid, SIGSTOP), 0);
+  run_spec(session, SPEC(.shell = "sleep 60", .timeout_ms = 100), &out);
+  assert_null(out.error);
+  assert_true(out.result.timed_out);
+  assert_string_equal(out.result.signal, "SIGKILL");
+  outcome_fini(&out);
+  until(&other);
+  assert_int_equal(other.error->code, MCG_UNAVAILABLE);
+  outcome_fini(&other);
+  expect_dead(session, MCG_UNAVAILABLE);
+  close_session(session);
+}
+
 /* ---- figures ------------------------------------------------------------------------------ */
 
 static void tells_its_usage(void **state)
@@ -312,8 +351,8 @@ int main(void)
       cmocka_unit_test(survives_a_fork_bomb),      cmocka_unit_test(says_when_the_disk_is_full),
       cmocka_unit_test(refuses_what_cannot_be),    cmocka_unit_test(counts_sessions_of_a_candidate),
       cmocka_unit_test(warns_about_no_walls),      cmocka_unit_test(notices_a_leak),
-      cmocka_unit_test(is_opened_and_canceled),    cmocka_unit_test(outlives_its_spawner),
-      cmocka_unit_test(tells_its_usage),
+      cmocka_unit_test(is_opened_and_canceled),    cmocka_unit_test(ends_what_init_does_not),
+      cmocka_unit_test(outlives_its_spawner),      cmocka_unit_test(tells_its_usage),
   };
   return cmocka_run_group_tests(tests, engine_up, engine_down);
 }
