@@ -3,6 +3,7 @@
  * host's loop is empty. Through the public header, as a host would. */
 #include "turning.h"
 #include <dirent.h>
+#include <ftw.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -24,7 +25,8 @@ typedef struct crowd {
   ticket *tickets;
   size_t count, room;
   bool closing, closed;
-  char why_not[300]; /* nothing can be opened on this machine */
+  char directory[60]; /* on the host, for downloads */
+  char why_not[300];  /* nothing can be opened on this machine */
   int opened;
 } crowd;
 
@@ -136,18 +138,41 @@ static void start_command(crowd *self, mcg_session *session)
     give_back(written, err);
 }
 
+static bool sink(void *data, const void *bytes, size_t len)
+{
+  (void)bytes;
+  ticket *it = data;
+  assert_int_equal(it->completions, 0);
+  assert_true(len > 0);
+  return dice(it->crowd, 3) != 0;
+}
+
+static long source(void *data, void *buffer, size_t cap)
+{
+  ticket *it = data;
+  assert_int_equal(it->completions, 0);
+  memset(buffer, 0, cap); /* the end of an archive, again and again */
+  return dice(it->crowd, 5) == 0 ? (long)dice(it->crowd, 2) - 1 : (long)cap;
+}
+
 static void start_other(crowd *self, mcg_session *session)
 {
   ticket *it = ticket_new(self);
   mcg_error *err = NULL;
   int rc = 0;
-  switch (dice(self, 7)) {
+  switch (dice(self, 13)) {
   case 0: rc = mcg_file_write(session, "a/b", "text", 4, 0644, done, it, &err); break;
   case 1: rc = mcg_file_read(session, "a/b", 100, bytes_done, it, &err); break;
   case 2: rc = mcg_session_stats(session, text_done, it, &err); break;
   case 3: rc = mcg_session_processes(session, text_done, it, &err); break;
   case 4: rc = mcg_file_remove(session, "a", done, it, &err); break;
   case 5: rc = mcg_session_close(session, done, it, &err); break;
+  case 6: rc = mcg_workspace_persist(session, sink, done, it, &it->op, &err); break;
+  case 7: rc = mcg_workspace_restore(session, source, done, it, &it->op, &err); break;
+  case 8: rc = mcg_file_upload(session, "/etc/passwd", "up", done, it, &it->op, &err); break;
+  case 9: rc = mcg_file_download(session, ".", self->directory, done, it, &it->op, &err); break;
+  case 10: rc = mcg_doctor(self->engine, text_done, it, &err); break;
+  case 11: rc = mcg_reap(self->engine, true, text_done, it, &err); break;
   default: rc = mcg_sleep(self->engine, dice(self, 50), done, it, &it->op, &err); break;
   }
   if (rc < 0) give_back(it, err);
@@ -185,6 +210,19 @@ static void on_closed(void *data, mcg_error *error)
   if (error) fail_msg("close: %s", error->message);
   assert_false(self->closed);
   self->closed = true;
+}
+
+static int remove_one(const char *path, const struct stat *about, int type, struct FTW *place)
+{
+  (void)about;
+  (void)type;
+  (void)place;
+  return remove(path);
+}
+
+static void remove_tree(const char *path)
+{
+  assert_int_equal(nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
 static int descriptors(void)
@@ -231,6 +269,8 @@ static crowd one_round(const char *config, unsigned seed, int64_t life_ms)
   crowd self = {.engine = engine_with(&options), .config = config, .seed = seed};
   self.room = SESSIONS * (1 + COMMANDS * 3);
   self.tickets = calloc(self.room, sizeof *self.tickets);
+  strcpy(self.directory, "/tmp/mooncage-close-XXXXXX");
+  assert_non_null(mkdtemp(self.directory));
   open_all(&self);
   mcg_error *err = NULL;
   for (int64_t end = now_ms() + life_ms; now_ms() < end;) {
@@ -243,6 +283,7 @@ static crowd one_round(const char *config, unsigned seed, int64_t life_ms)
   assert_int_equal(mcg_engine_close(self.engine, on_closed, &self, &err), 0);
   turn_until(self.engine, &self.closed);
   check_all(&self);
+  remove_tree(self.directory);
   mcg_engine_free(self.engine);
   assert_int_equal(uv_loop_close(&loop), 0);
   assert_int_equal(waitpid(-1, NULL, WNOHANG | __WALL), -1); /* no child of ours, dead or alive */
@@ -273,6 +314,12 @@ static void on_jails(void **state)
 {
   (void)state;
   rounds("{\"backend\":{\"id\":\"jail\"}}");
+}
+
+static void on_framed_jails(void **state)
+{
+  (void)state;
+  rounds("{\"backend\":{\"id\":\"jail\",\"options\":{\"carrier\":\"framed\"}}}");
 }
 
 static void on_subprocesses(void **state)
@@ -363,6 +410,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(on_jails),
+      cmocka_unit_test(on_framed_jails),
       cmocka_unit_test(on_subprocesses),
       cmocka_unit_test(two_engines_with_jails),
   };
