@@ -41,7 +41,7 @@ print(("opened  %d sandboxes in %.2f s (%.2f ms each)"):format(how_many, opening
 print(("ran     a shell in each, all at the same time, in %.2f s; %d of %d right"):format(running,
   right, how_many))
 print(("closed  them in %.2f s"):format(closing))
-if before and after then
+if before and after and before > after then -- others on this machine use memory, too
   print(("memory  %.0f KiB for each idle sandbox"):format((before - after) * 1024 / how_many))
 end
 os.exit(right == how_many and 0 or 1)
