@@ -122,6 +122,7 @@ static void exec_finish(mcg_exec *exec)
   exec->finished = true;
   if (exec->has_timer) uv_close((uv_handle_t *)&exec->timer, timer_closed);
   exec->has_timer = false;
+  mcg_channel_tell_writes(exec->channel);
   finish_writes(exec);
   mcg_channel_release(exec->channel);
   count_usage(exec);

@@ -14,15 +14,15 @@
 
 /* ---- what all streams share --------------------------------------------------------------- */
 
+/* What is queued now; what that queues has its turn next time. */
 static void streams_run(struct mcg_streams *shared)
 {
-  mcg_later *later = shared->first;
-  shared->first = NULL;
-  shared->last = &shared->first;
-  while (later) {
-    mcg_later *next = later->next;
+  for (size_t left = shared->queued; left && shared->first; left--) {
+    mcg_later *later = shared->first;
+    shared->first = later->next;
+    if (!shared->first) shared->last = &shared->first;
+    shared->queued--;
     later->run(later);
-    later = next;
   }
 }
 
@@ -47,6 +47,7 @@ void mcg_streams_later(struct mcg_streams *shared, mcg_later *later)
   later->next = NULL;
   *shared->last = later;
   shared->last = &later->next;
+  shared->queued++;
   uv_idle_start(&shared->idle, idle_cb);
   uv_check_start(&shared->check, check_cb);
 }
@@ -58,7 +59,7 @@ static struct mcg_streams *streams_of(mcg_engine *engine, mcg_error **err)
   if (!shared) return mcg_fail(err, MCG_NOMEM, NULL, "out of memory for a stream"), NULL;
   shared->first = NULL;
   shared->last = &shared->first;
-  shared->descriptors = 0;
+  shared->queued = shared->descriptors = 0;
   shared->handles = 2;
   uv_idle_init(engine->loop, &shared->idle);
   uv_check_init(engine->loop, &shared->check);
@@ -346,6 +347,23 @@ static void chunk_run(mcg_later *later)
     mcg_error_free(chunk->error);
   mcg_channel_unref(chunk->channel);
   free(chunk);
+}
+
+void mcg_channel_tell_writes(mcg_channel *channel)
+{
+  struct mcg_streams *shared = channel->stream->shared;
+  for (mcg_later **at = &shared->first; *at;) {
+    mcg_later *later = *at;
+    if (later->run != chunk_run || ((mcg_chunk *)later)->channel != channel) {
+      at = &later->next;
+      continue;
+    }
+    *at = later->next;
+    if (!*at) shared->last = at;
+    shared->queued--;
+    later->run(later);
+    at = &shared->first; /* it may have changed the queue */
+  }
 }
 
 void mcg_chunk_finish(mcg_channel *channel, mcg_error *error)

@@ -20,6 +20,7 @@ struct mcg_streams {
   uv_check_t check; /* runs it, after the loop has looked at descriptors */
   unsigned handles;
   mcg_later *first, **last;
+  size_t queued;                                    /* of them */
   size_t descriptors;                               /* held or promised to commands that start */
   uint8_t packet[MCG_FRAME_HEADER + MCG_FRAME_MAX]; /* control */
   uint8_t buffer[MCG_IO_BUFFER];                    /* bytes of commands */
@@ -167,6 +168,8 @@ void mcg_flow_eof(mcg_flow *flow);
 void mcg_flow_drained(mcg_flow *flow); /* it came to the end of its drain */
 /* Takes the first chunk off the queue and completes it on the next turn. */
 void mcg_chunk_finish(mcg_channel *channel, mcg_error *error);
+/* Writes that are done and have only not been told complete now. From the loop. */
+void mcg_channel_tell_writes(mcg_channel *channel);
 void mcg_channel_break_stdin(mcg_channel *channel, mcg_code code, const char *message);
 
 #endif
