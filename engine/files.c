@@ -163,20 +163,13 @@ int mcg_file_write(mcg_session *session, const char *path, const void *bytes, si
 static const char *type_name(uint32_t mode)
 {
   switch (mode & S_IFMT) {
-  case S_IFREG:
-    return "file";
-  case S_IFDIR:
-    return "directory";
-  case S_IFLNK:
-    return "symlink";
-  case S_IFIFO:
-    return "fifo";
-  case S_IFSOCK:
-    return "socket";
-  case S_IFCHR:
-    return "char";
-  default:
-    return "block";
+  case S_IFREG: return "file";
+  case S_IFDIR: return "directory";
+  case S_IFLNK: return "symlink";
+  case S_IFIFO: return "fifo";
+  case S_IFSOCK: return "socket";
+  case S_IFCHR: return "char";
+  default: return "block";
   }
 }
 

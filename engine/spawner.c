@@ -111,7 +111,8 @@ static void replace(mcg_engine *engine)
   auto_error mcg_error *ignored = NULL;
   uint32_t head[2] = {MCG_S_REAP, 0};
   if (engine->spawner || engine->closing || spawner_start(engine, &ignored) < 0) return;
-  while (send(engine->spawner->fd, head, sizeof head, MSG_NOSIGNAL) < 0 && errno == EINTR) {}
+  while (send(engine->spawner->fd, head, sizeof head, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+  }
 }
 
 static void death_polled(uv_poll_t *poll, int status, int events)
@@ -136,22 +137,15 @@ static void read_ready(mcg_spawner *spawner, const uint8_t *body, size_t len)
   while (mcg_reader_next(&reader, &field)) {
     uint64_t number = mcg_field_u64(&field);
     switch (field.tag) {
-    case MCG_ST_CGROUP:
-      machine->cgroup = (enum mcg_cgroup_mode)number;
-      break;
+    case MCG_ST_CGROUP: machine->cgroup = (enum mcg_cgroup_mode)number; break;
     case MCG_ST_CGROUP_CAN:
       machine->can_memory = number & 1;
       machine->can_cpu = number & 2;
       machine->can_pids = number & 4;
       break;
-    case MCG_ST_PRIVILEGED:
-      machine->privileged = number != 0;
-      break;
-    case MCG_ST_LANDLOCK:
-      machine->landlock = (unsigned)number;
-      break;
-    default:
-      break;
+    case MCG_ST_PRIVILEGED: machine->privileged = number != 0; break;
+    case MCG_ST_LANDLOCK: machine->landlock = (unsigned)number; break;
+    default: break;
     }
   }
   spawner->ready = true;
@@ -553,26 +547,13 @@ static void read_counters(const request *r, mcg_counters *out)
   while (mcg_reader_next(&reader, &field)) {
     uint64_t number = mcg_field_u64(&field);
     switch (field.tag) {
-    case MCG_ST_MEMORY_NOW:
-      out->memory = number;
-      break;
-    case MCG_ST_MEMORY_PEAK:
-      out->memory_peak = number;
-      break;
-    case MCG_ST_CPU_US:
-      out->cpu_us = number;
-      break;
-    case MCG_ST_PIDS_NOW:
-      out->pids = number;
-      break;
-    case MCG_ST_OOM_KILLS:
-      out->oom_kills = number;
-      break;
-    case MCG_ST_PIDS_HITS:
-      out->pids_hits = number;
-      break;
-    default:
-      break;
+    case MCG_ST_MEMORY_NOW: out->memory = number; break;
+    case MCG_ST_MEMORY_PEAK: out->memory_peak = number; break;
+    case MCG_ST_CPU_US: out->cpu_us = number; break;
+    case MCG_ST_PIDS_NOW: out->pids = number; break;
+    case MCG_ST_OOM_KILLS: out->oom_kills = number; break;
+    case MCG_ST_PIDS_HITS: out->pids_hits = number; break;
+    default: break;
     }
   }
 }

@@ -105,30 +105,16 @@ static void do_something(round_state *r)
   mcg_error *err = NULL;
   if (!channel) return;
   switch (pick(9)) {
-  case 0:
-    mcg_channel_write(channel, "input", pick(6), NULL, NULL, &err);
-    break;
-  case 1:
-    mcg_channel_close_stdin(channel);
-    break;
-  case 2:
-    mcg_channel_kill(channel);
-    break;
-  case 3:
-    mcg_channel_signal(channel, 15, &err);
-    break;
-  case 4:
-    r->heard[command].pause = !r->heard[command].pause;
-    break;
-  case 5:
-    mcg_channel_resume(channel, 1 + (int)pick(2));
-    break;
+  case 0: mcg_channel_write(channel, "input", pick(6), NULL, NULL, &err); break;
+  case 1: mcg_channel_close_stdin(channel); break;
+  case 2: mcg_channel_kill(channel); break;
+  case 3: mcg_channel_signal(channel, 15, &err); break;
+  case 4: r->heard[command].pause = !r->heard[command].pause; break;
+  case 5: mcg_channel_resume(channel, 1 + (int)pick(2)); break;
   case 6:
     if (r->heard[command].exited == 1) mcg_channel_drain(channel, drained, NULL);
     break;
-  case 7:
-    mcg_channel_resize(channel, 80, 24, &err);
-    break;
+  case 7: mcg_channel_resize(channel, 80, 24, &err); break;
   default:
     if (pick(4)) break;
     r->channels[command] = NULL;
