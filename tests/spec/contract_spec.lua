@@ -267,6 +267,21 @@ local function contract(sandbox)
       assert.equal("<a\nb>< ><'\"$x`><\255><>", result.stdout)
     end)
 
+    it("is the session's user; another is taken or refused, never ignored", function()
+      local own = assert(session:exec "id -u").stdout:gsub("\n", "")
+      assert.equal(own .. "\n", assert(session:exec("id -u", { user = own })).stdout)
+      local result, err = session:exec("id -u", { user = "54321" })
+      if result then
+        assert.equal("54321\n", result.stdout)
+      else
+        assert.equal("unsupported", err.code)
+        assert.is_string(err.fix)
+      end
+      result, err = session:exec("id -u", { user = "no-such-user" })
+      assert.is_nil(result)
+      assert.equal("not_found", err.code)
+    end)
+
     it("is refused where an argument has a NUL byte, or nothing is asked for", function()
       assert.error_matches(function() session:exec { "echo", "a\0b" } end, "NUL")
       assert.error_matches(function() session:exec "echo a\0b" end, "NUL")
