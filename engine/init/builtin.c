@@ -130,7 +130,8 @@ static void run(const mcg_server *server, int argc, char **argv)
   builtin_fail(ENOSYS, "there is no built-in \"%s\"", argv[0]);
 }
 
-/* Where init holds capabilities for `user=`, its child must not keep them. */
+/* Where init holds capabilities for `user=`, its child must not keep them, unless it is the sandbox's
+ * root, as which a command would have them too. */
 static void become_command(const mcg_launch *launch)
 {
   if (!launch->change_ids) return;
@@ -140,7 +141,7 @@ static void become_command(const mcg_launch *launch)
   long result = mcg_sys3(SYS_setgroups, 0, 0, 0);
   if (result == 0) result = mcg_sys3(SYS_setresgid, gid, gid, gid);
   if (result == 0) result = mcg_sys3(SYS_setresuid, uid, uid, uid);
-  if (result == 0) result = mcg_sys3(SYS_capset, (long)&header, (long)none, 0);
+  if (result == 0 && uid != 0) result = mcg_sys3(SYS_capset, (long)&header, (long)none, 0);
   if (result < 0) builtin_fail((int)-result, "cannot become the user of the command");
 }
 

@@ -30,7 +30,8 @@ _Static_assert(sizeof(mcg_slot) <= PAGE, "a slot fits its page");
 
 const char *mcg_step_name(int step)
 {
-  static const char *const names[] = {"exec", "fork", "cwd", "user", "limit", "terminal", "streams"};
+  static const char *const names[] = {"exec",  "fork",     "cwd",    "user",
+                                      "limit", "terminal", "streams"};
   return step >= 0 && (size_t)step < sizeof names / sizeof *names ? names[step] : "exec";
 }
 
@@ -56,7 +57,8 @@ static void child_fail(mcg_slot *slot, int step, long result)
 {
   slot->step = step;
   slot->error = (int)-result;
-  for (;;) mcg_sys3(SYS_exit_group, slot->error == ENOENT || slot->error == ENOTDIR ? 127 : 126, 0, 0);
+  for (;;)
+    mcg_sys3(SYS_exit_group, slot->error == ENOENT || slot->error == ENOTDIR ? 127 : 126, 0, 0);
 }
 
 static bool goes_on(long error)
@@ -79,8 +81,10 @@ static void child_exec(mcg_slot *slot)
                         (long)launch->envp);
       break;
     }
-    if (result == -EACCES) refused = result;
-    else if (!goes_on(result)) break;
+    if (result == -EACCES)
+      refused = result;
+    else if (!goes_on(result))
+      break;
   }
   if (refused && goes_on(result)) result = refused;
   child_fail(slot, MCG_STEP_EXEC, result);
@@ -209,7 +213,10 @@ static void each_child(long fd, void (*fn)(int pid, unsigned value), unsigned va
   mcg_sys3(SYS_close, fd, 0, 0);
 }
 
-static void raise_child(int pid, unsigned adjust) { write_oom_score(pid, adjust); }
+static void raise_child(int pid, unsigned adjust)
+{
+  write_oom_score(pid, adjust);
+}
 
 /* The number of the signal that came, or -EAGAIN: none did for so long. */
 static long wait_signal(long seconds, long nanoseconds)
@@ -257,7 +264,8 @@ static bool reap(mcg_slot *slot)
     siginfo_t info;
     struct rusage usage;
     info.si_pid = 0;
-    long result = mcg_sys(SYS_waitid, P_ALL, 0, (long)&info, WEXITED | WNOHANG | __WALL, (long)&usage);
+    long result =
+        mcg_sys(SYS_waitid, P_ALL, 0, (long)&info, WEXITED | WNOHANG | __WALL, (long)&usage);
     if (result == -ECHILD) return false;
     if (result < 0 || info.si_pid == 0) break;
     if (info.si_pid == slot->pid && !(atomic_load(&slot->flags) & MCG_SLOT_EXITED)) {
@@ -269,12 +277,16 @@ static bool reap(mcg_slot *slot)
   return true;
 }
 
-static void kill_child(int pid, unsigned signo) { mcg_sys3(SYS_kill, pid, (long)signo, 0); }
+static void kill_child(int pid, unsigned signo)
+{
+  mcg_sys3(SYS_kill, pid, (long)signo, 0);
+}
 
 /* One round over the children of now; their own children become ours as they die. */
 static void kill_children(void)
 {
-  long fd = mcg_sys(SYS_openat, AT_FDCWD, (long)"/proc/thread-self/children", O_RDONLY | O_CLOEXEC, 0, 0);
+  long fd =
+      mcg_sys(SYS_openat, AT_FDCWD, (long)"/proc/thread-self/children", O_RDONLY | O_CLOEXEC, 0, 0);
   each_child(fd, kill_child, SIGKILL);
 }
 

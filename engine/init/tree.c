@@ -1,5 +1,6 @@
 /* tree.c: init as the last parent. Stubs, built-ins and orphans are its children; nobody else waits for
  * them, so their pids stay theirs until mcg_tree_reap. */
+#include "children.h"
 #include "command.h"
 
 #include <errno.h>
@@ -100,53 +101,50 @@ void mcg_tree_reap(mcg_server *server)
   if (pid < 0 && errno == ECHILD) server->orphans = false;
 }
 
-/* Calls fn with every child of init that is no stub and no built-in. False: cannot be known. */
-static bool each_orphan(mcg_server *server, void (*fn)(pid_t pid, unsigned *count), unsigned *count)
+typedef struct orphans {
+  mcg_server *server;
+  unsigned count;
+  bool kill;
+} orphans;
+
+/* A child of init that is no stub and no built-in. Nobody but init waits for it, so its pid stays its. */
+static void take_orphan(pid_t pid, void *data)
 {
-  char buffer[4096];
-  int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  ssize_t len;
-  pid_t pid = 0;
-  while ((len = read(fd, buffer, sizeof buffer)) > 0)
-    for (ssize_t i = 0; i < len; i++) {
-      if (buffer[i] >= '0' && buffer[i] <= '9') {
-        pid = pid * 10 + (buffer[i] - '0');
-        continue;
-      }
-      bool idle = server->idle && pid == server->idle_parent;
-      if (pid > 1 && !idle && !command_of_parent(server, pid)) fn(pid, count);
-      pid = 0;
-    }
-  close(fd);
-  return true;
+  orphans *all = data;
+  if (all->server->idle && pid == all->server->idle_parent) return;
+  if (command_of_parent(all->server, pid)) return;
+  all->count++;
+  if (all->kill) kill(pid, SIGKILL);
 }
 
-static void kill_one(pid_t pid, unsigned *count)
+static unsigned each_orphan(mcg_server *server, bool killing)
 {
-  kill(pid, SIGKILL);
-  ++*count;
-}
-
-static void count_one(pid_t pid, unsigned *count)
-{
-  (void)pid;
-  ++*count;
+  orphans all = {server, 0, killing};
+  if (!mcg_children_own(take_orphan, &all)) mcg_children_search(getpid(), take_orphan, &all);
+  return all.count;
 }
 
 void mcg_tree_kill_orphans(mcg_server *server)
 {
-  unsigned count = 0;
-  each_orphan(server, kill_one, &count);
+  each_orphan(server, true);
 }
 
 bool mcg_tree_has_orphans(mcg_server *server)
 {
-  unsigned count = 0;
   mcg_tree_reap(server);
-  if (!server->orphans) return false;
-  if (!each_orphan(server, count_one, &count)) return true;
-  return count > 0;
+  return server->orphans && each_orphan(server, false) > 0;
+}
+
+static void kill_child(pid_t pid, void *data)
+{
+  mcg_children_kill(pid, *(pid_t *)data);
+}
+
+/* Where the kernel does not list children a stub cannot kill: init looks for them. */
+static void kill_for_stub(mcg_command *command)
+{
+  if (command->parent_fd >= 0 && access("/proc/thread-self/children", F_OK) < 0)
+    mcg_children_search(command->parent, kill_child, &command->parent);
 }
 
 /* Waits for one stub while everything else stands still. */
@@ -189,6 +187,7 @@ void mcg_tree_tick(mcg_server *server)
   for (mcg_command *command = server->commands; command; command = command->next) {
     if (!command->killing || command->gone) continue;
     killing = true;
+    if (!command->builtin) kill_for_stub(command);
     if (mcg_now_ms() - command->kill_ms < OUTRUN_MS) continue;
     command->kill_ms = mcg_now_ms();
     if (server->config->is_pid1 && !command->builtin) outrun(command);
@@ -207,14 +206,15 @@ void mcg_tree_kill_all(mcg_server *server)
     command->parent_fd = -1;
   }
   server->idle = NULL;
-  if (server->config->is_pid1) kill(-1, SIGKILL);
+  if (server->config->is_pid1) { /* whatever that leaves, the kernel ends with us */
+    kill(-1, SIGKILL);
+    return;
+  }
   for (;;) {
-    unsigned count = 0;
-    bool known = each_orphan(server, kill_one, &count);
+    each_orphan(server, true);
     pid_t pid;
     while ((pid = wait4(-1, NULL, WNOHANG | __WALL, NULL)) > 0) continue;
     if (pid < 0 && errno == ECHILD) return;
-    if (!known && server->config->is_pid1) return; /* the kernel ends what is left with us */
     nanosleep(&(struct timespec){0, 1000000}, NULL);
   }
 }

@@ -7,7 +7,10 @@
 
 #define FIELD_HEADER 8
 
-void mcg_wire_init(mcg_wire *wire) { *wire = (mcg_wire){0}; }
+void mcg_wire_init(mcg_wire *wire)
+{
+  *wire = (mcg_wire){0};
+}
 
 void mcg_wire_fini(mcg_wire *wire)
 {

@@ -37,7 +37,7 @@ typedef struct mcg_reader {
 
 mcg_reader mcg_reader_of(const void *bytes, size_t len);
 bool mcg_reader_next(mcg_reader *reader, mcg_field *out); /* false: the end, or bad */
-uint64_t mcg_field_u64(const mcg_field *field); /* 0 when it is not 1..8 bytes long */
+uint64_t mcg_field_u64(const mcg_field *field);           /* 0 when it is not 1..8 bytes long */
 /* A fresh NUL-terminated copy; NULL when it holds a NUL or memory is out. */
 char *mcg_field_str(const mcg_field *field);
 

@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define FUZZ_NEED(condition)                                                    \
-  do {                                                                          \
-    if (!(condition)) {                                                         \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);   \
-      abort();                                                                  \
-    }                                                                           \
+#define FUZZ_NEED(condition)                                                                       \
+  do {                                                                                             \
+    if (!(condition)) {                                                                            \
+      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                      \
+      abort();                                                                                     \
+    }                                                                                              \
   } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -59,11 +59,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   return 0;
 }
 
-static size_t put_frame(uint8_t *out, uint64_t sequence, uint8_t type, uint8_t flags, const void *body,
-                        size_t len)
+static size_t put_frame(uint8_t *out, uint64_t sequence, uint8_t type, uint8_t flags,
+                        const void *body, size_t len)
 {
-  const mcg_frame frame = {.length = (uint32_t)len, .type = type, .flags = flags, .channel = 3,
-                           .sequence = sequence};
+  const mcg_frame frame = {
+      .length = (uint32_t)len, .type = type, .flags = flags, .channel = 3, .sequence = sequence};
   mcg_frame_encode(&frame, out);
   if (len) memcpy(out + MCG_FRAME_HEADER, body, len);
   return MCG_FRAME_HEADER + len;

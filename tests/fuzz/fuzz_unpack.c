@@ -21,7 +21,10 @@ static int place_fd = -1, root_fd = -1;
 
 /* What a failure leaves in memory, the end of the process frees in the real thing. */
 const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "detect_leaks=0"; }
+const char *__asan_default_options(void)
+{
+  return "detect_leaks=0";
+}
 
 /* What builtin.c is to the real one. */
 void builtin_fail(int number, const char *format, ...)
@@ -135,7 +138,8 @@ static void repair(uint8_t *bytes, size_t size)
     tar_header header;
     uint64_t len = 0;
     memcpy(&header, bytes + at, sizeof header);
-    for (size_t i = 0; i < sizeof header.size && header.size[i] >= '0' && header.size[i] <= '7'; i++)
+    for (size_t i = 0; i < sizeof header.size && header.size[i] >= '0' && header.size[i] <= '7';
+         i++)
       len = len << 3 | (uint64_t)(header.size[i] - '0');
     if (memcmp(&header, zeros, sizeof header) != 0) {
       put_octal(header.checksum, 7, tar_checksum(&header));
@@ -165,8 +169,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   return 0;
 }
 
-static size_t put_entry(uint8_t *out, const char *name, char type, const char *link, const void *data,
-                        size_t len)
+static size_t put_entry(uint8_t *out, const char *name, char type, const char *link,
+                        const void *data, size_t len)
 {
   tar_header header = {.type = type};
   size_t name_len = strlen(name);

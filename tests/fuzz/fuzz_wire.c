@@ -58,9 +58,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
   mcg_spawn_mount mounts[] = {{"/a", "/b", true}, {"/usr/share", "/data", false}};
-  const mcg_spawn_spec spec = {.kind = MCG_KIND_JAIL, .profile = MCG_PROFILE_STRICT, .uid = 1000,
-                               .pids = 64, .memory = 1 << 30, .id = "seed", .rootfs = "/srv/r",
-                               .workdir = "/workspace", .mounts = mounts, .mount_count = 2};
+  const mcg_spawn_spec spec = {.kind = MCG_KIND_JAIL,
+                               .profile = MCG_PROFILE_STRICT,
+                               .uid = 1000,
+                               .pids = 64,
+                               .memory = 1 << 30,
+                               .id = "seed",
+                               .rootfs = "/srv/r",
+                               .workdir = "/workspace",
+                               .mounts = mounts,
+                               .mount_count = 2};
   const mcg_frame frame = {.length = 16, .type = MCG_F_EXEC, .channel = 9, .sequence = 1};
   mcg_wire wire;
   mcg_wire_init(&wire);

@@ -21,7 +21,8 @@ static uint32_t random_below(uint32_t limit)
   return limit ? (uint32_t)(random_state >> 11) % limit : 0;
 }
 
-static const uint8_t telling[] = {0, 1, 2, 7, 8, 0x7f, 0x80, 0xff, '/', '.', '0', '7', ' ', '\n', '='};
+static const uint8_t telling[] = {0,   1,   2,   7,   8,   0x7f, 0x80, 0xff,
+                                  '/', '.', '0', '7', ' ', '\n', '='};
 
 static size_t mutate(uint8_t *bytes, size_t len)
 {
@@ -33,7 +34,7 @@ static size_t mutate(uint8_t *bytes, size_t len)
   case 2: bytes[at] = (uint8_t)random_below(256); return len;
   case 3: memset(bytes + at, telling[random_below(sizeof telling)], many); return len;
   case 4: return len > 1 ? at + 1 : len; /* cut */
-  case 5: /* take out */
+  case 5:                                /* take out */
     memmove(bytes + at, bytes + at + many, len - at - many);
     return len > many ? len - many : len;
   default: /* double a piece */
