@@ -8,6 +8,7 @@
 
 #include "cgroup.h"
 #include "image.h"
+#include "spare.h"
 #include "spawn.h"
 #include "template.h"
 
@@ -31,6 +32,7 @@ typedef struct mcg_box {
       kill_at; /* PLAIN: when patience ends, in ms of the monotonic clock; 0: it was not asked */
 } mcg_box;
 
+#define MCG_SPARES 2
 #define MCG_SLOTS 16384 /* host uids of one engine */
 
 typedef struct mcg_spawner_state {
@@ -47,6 +49,8 @@ typedef struct mcg_spawner_state {
   unsigned next_slot;
   uint64_t serial; /* of names */
   mcg_cgroups cgroups;
+  mcg_spare spares[MCG_SPARES];
+  unsigned jails;        /* made so far */
   mcg_template template; /* as root only */
   mcg_image image;
   mcg_box *boxes;

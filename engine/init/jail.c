@@ -144,7 +144,7 @@ static int enter_groups(mcg_jail *jail)
 
 static int build(mcg_jail *jail)
 {
-  umask(022);
+  umask(0); /* every mode is written out; init sets the commands' */
   if (enter_groups(jail) < 0 || mcg_jail_maps(jail) < 0) return -1;
   if (tie_to_spawner(jail) < 0) return -1; /* after the ids: a change of ids clears the signal */
   mcg_jail_note(jail, "pid_namespace=on");

@@ -155,8 +155,7 @@ static int make_stage(mcg_jail *jail)
   mcg_jail_writable dirs[MCG_JAIL_WRITABLES];
   mcg_jail_writables(jail, dirs);
   for (size_t i = 0; i < MCG_JAIL_WRITABLES; i++)
-    if (mkdir(dirs[i].on_disk, dirs[i].mode) < 0 ||
-        (dirs[i].mode & 01000 && chmod(dirs[i].on_disk, dirs[i].mode) < 0))
+    if (mkdir(dirs[i].on_disk, dirs[i].mode) < 0)
       return mcg_jail_fail(jail, "disk", errno, "make %s", dirs[i].inside);
   return 0;
 }

@@ -14,8 +14,8 @@
 
 static const char *const HIDDEN_DIRS[] = {"acpi", "asound", "scsi"};
 static const char *const HIDDEN_FILES[] = {
-    "kcore",         "keys",     "latency_stats", "timer_list", "timer_stats", "sched_debug",
-    "sysrq-trigger", "kallsyms", "interrupts",    "kmsg",       "config.gz"};
+    "kcore",       "keys",          "latency_stats", "timer_list", "timer_stats",
+    "sched_debug", "sysrq-trigger", "kallsyms",      "interrupts", "kmsg"};
 static const char *const READ_ONLY[] = {"bus", "fs", "irq", "sys"};
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

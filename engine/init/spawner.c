@@ -283,20 +283,41 @@ static int limit(mcg_spawner_state *state, mcg_box *box, const mcg_spawn_spec *s
   return mcg_failure_set(failure, "cgroup", errno, "set the limit of %s", what);
 }
 
+/* One that was made ahead, or one now. The order takes its descriptors, the box its name. */
+static int take_group(mcg_spawner_state *state, mcg_box *box, request *r)
+{
+  mcg_spare spare = {0};
+  int rc = 0;
+  for (size_t i = 0; i < MCG_SPARES && !spare.group.name[0]; i++) {
+    spare = state->spares[i];
+    state->spares[i].group.name[0] = 0;
+  }
+  if (!spare.group.name[0]) rc = mcg_spare_make(&state->cgroups, ++state->serial, &spare);
+  box->cgroup = spare.group;
+  r->order.cgroup = spare.dir;
+  memcpy(r->order.doors, spare.doors, sizeof spare.doors);
+  return rc < 0 ? mcg_failure_set(&r->failure, "cgroup", errno, "make a control group") : 0;
+}
+
+/* Not for an engine that has made one sandbox only: it may want no other. True: made one. */
+static bool add_spare(mcg_spawner_state *state)
+{
+  if (state->cgroups.mode == MCG_CGROUP_NONE || state->jails < 2) return false;
+  for (size_t i = 0; i < MCG_SPARES; i++) {
+    mcg_spare *spare = &state->spares[i];
+    if (spare->group.name[0]) continue;
+    if (mcg_spare_make(&state->cgroups, ++state->serial, spare) == 0) return true;
+    mcg_spare_drop(&state->cgroups, spare); /* whoever needs one hears why */
+    return false;
+  }
+  return false;
+}
+
 static int clone_limited(mcg_spawner_state *state, mcg_box *box, request *r)
 {
-  if (state->cgroups.mode != MCG_CGROUP_NONE) {
-    mcg_cgroup_name(&state->cgroups, ++state->serial, &box->cgroup);
-    if (mcg_cgroup_make(&state->cgroups, &box->cgroup) < 0)
-      return mcg_failure_set(&r->failure, "cgroup", errno, "make a control group");
-  }
+  state->jails++;
+  if (state->cgroups.mode != MCG_CGROUP_NONE && take_group(state, box, r) < 0) return -1;
   if (limit(state, box, &r->order.spec, &r->enforced, &r->failure) < 0) return -1;
-  if (state->cgroups.mode == MCG_CGROUP_V2)
-    r->order.cgroup = mcg_cgroup_open(&state->cgroups, &box->cgroup);
-  bool shut = state->cgroups.mode == MCG_CGROUP_V2 && r->order.cgroup < 0;
-  if (state->cgroups.mode == MCG_CGROUP_V1)
-    shut = mcg_cgroup_doors(&state->cgroups, &box->cgroup, r->order.doors) < 0;
-  if (shut) return mcg_failure_set(&r->failure, "cgroup", errno, "open a control group");
   box->pid = mcg_jail_clone(&r->order, &box->pidfd);
   return box->pid < 0 ? clone_failed(errno, &r->failure) : 0;
 }
@@ -490,7 +511,10 @@ static void listen_to_engine(mcg_spawner_state *state)
 static void turn(mcg_spawner_state *state)
 {
   struct epoll_event events[64];
-  int count = epoll_wait(state->epoll, events, 64, state->leftovers ? RETRY_MS : -1);
+  bool more = state->leftovers || state->ending;
+  int count = epoll_wait(state->epoll, events, 64, 0);
+  if (count == 0 && add_spare(state)) return;
+  if (count == 0) count = epoll_wait(state->epoll, events, 64, more ? RETRY_MS : -1);
   for (int i = 0; i < count; i++) {
     uint64_t what = events[i].data.u64;
     if (what == EVENT_ENGINE)

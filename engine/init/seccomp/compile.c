@@ -2,10 +2,12 @@
  *
  * An allow list. What is not on it answers ENOSYS, so that a libc falls back; what is known to be
  * dangerous answers EPERM, so that a program says why it failed; a foreign architecture or an x32
- * number kills. libseccomp makes the check of the architecture and the tree over the numbers. Where
- * arguments decide, its leaf is a marker, and the marker becomes a jump to a short block written here:
- * a block can say "else", which libseccomp's argument rules cannot, and it looks at the low 32 bits
- * only, which is what the kernel does with an int (CVE-2019-10063 was a look at all 64).
+ * number kills. libseccomp makes the filter over the numbers. It is then asked for every number, and a
+ * binary search over the runs of equal answers takes its place: a third of the instructions, which
+ * each sandbox has to load. Where arguments decide, the answer is a marker that becomes a jump to a
+ * short block written here: a block can say "else", which libseccomp's argument rules cannot, and it
+ * looks at the low 32 bits only, which is what the kernel does with an int (CVE-2019-10063 was a look
+ * at all 64).
  *
  * Calls newer than libseccomp 2.5.4 stand with their number, which is the same on every architecture,
  * so that old and new libseccomp make the same program. */
@@ -26,7 +28,9 @@
 #include "lists.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-#define MARKER 0xE00u /* ERRNO data of a leaf that becomes a jump to block MARKER + n */
+#define MARKER 0xE00u /* ERRNO data of an answer that becomes a jump to block MARKER + n */
+#define NUMBERS 1024  /* more than any architecture has; all above answers as the last does */
+#define X32 0x40000000u
 #define PROGRAM_MAX 2048
 
 typedef struct program {
@@ -82,25 +86,6 @@ static void emit_block(program *p, const arg_block *block)
 {
   for (size_t i = 0; i < block->count; i++) emit_rule(p, &block->rules[i]);
   emit(p, BPF_RET | BPF_K, verdict(block->otherwise), 0, 0);
-}
-
-/* Every leaf that carries a marker becomes a jump to its block at the end. */
-static void join_blocks(program *p)
-{
-  size_t tree = p->len, start[COUNT(ARG_BLOCKS)];
-  for (size_t b = 0; b < COUNT(ARG_BLOCKS); b++) {
-    start[b] = p->len;
-    emit_block(p, &ARG_BLOCKS[b]);
-  }
-  for (size_t i = 0; i < tree; i++) {
-    if (p->code[i].code != (BPF_RET | BPF_K)) continue;
-    uint32_t action = p->code[i].k & SECCOMP_RET_ACTION_FULL,
-             data = p->code[i].k & SECCOMP_RET_DATA;
-    if (action != SECCOMP_RET_ERRNO || data < MARKER) continue;
-    if (data - MARKER >= COUNT(ARG_BLOCKS)) die("a leaf with an unknown marker");
-    p->code[i] = (struct sock_filter){.code = BPF_JMP | BPF_JA,
-                                      .k = (uint32_t)(start[data - MARKER] - i - 1)};
-  }
 }
 
 /* ---- the tree over the numbers -------------------------------------------------------------- */
@@ -166,6 +151,133 @@ static void read_program(scmp_filter_ctx tree, program *out)
   fclose(file);
 }
 
+/* ---- asking it ------------------------------------------------------------------------------ */
+
+/* What libseccomp's program answers; it looks at number and architecture alone. */
+static uint32_t ask(const program *p, uint32_t arch, uint32_t number)
+{
+  uint32_t a = 0;
+  for (size_t at = 0; at < p->len; at++) {
+    struct sock_filter i = p->code[at];
+    switch (i.code) {
+    case BPF_LD | BPF_W | BPF_ABS:
+      if (i.k == offsetof(struct seccomp_data, nr))
+        a = number;
+      else if (i.k == offsetof(struct seccomp_data, arch))
+        a = arch;
+      else
+        die("libseccomp's filter looks at arguments");
+      break;
+    case BPF_JMP | BPF_JA: at += i.k; break;
+    case BPF_JMP | BPF_JEQ | BPF_K: at += a == i.k ? i.jt : i.jf; break;
+    case BPF_JMP | BPF_JGT | BPF_K: at += a > i.k ? i.jt : i.jf; break;
+    case BPF_JMP | BPF_JGE | BPF_K: at += a >= i.k ? i.jt : i.jf; break;
+    case BPF_RET | BPF_K: return i.k;
+    default: die("an instruction of libseccomp's that is new to us");
+    }
+  }
+  die("libseccomp's filter runs out");
+  return 0;
+}
+
+typedef struct run {
+  uint32_t first, answer;
+} run;
+typedef struct runs {
+  run run[NUMBERS];
+  size_t count;
+} runs;
+
+static void find_runs(const program *filter, uint32_t arch, runs *out)
+{
+  out->count = 0;
+  for (uint32_t number = 0; number < NUMBERS; number++) {
+    uint32_t answer = ask(filter, arch, number);
+    if (!out->count || out->run[out->count - 1].answer != answer)
+      out->run[out->count++] = (run){number, answer};
+  }
+  uint32_t last = out->run[out->count - 1].answer;
+  if (ask(filter, arch, X32 - 1) != last || ask(filter, arch, UINT32_MAX) != last)
+    die("numbers that nobody has are not all answered alike");
+  if (ask(filter, arch + 1, 0) != SECCOMP_RET_KILL_PROCESS)
+    die("another architecture is not killed");
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+/* A leaf with a marker is left as it is until its block has a place. */
+static void emit_search(program *p, const runs *r, size_t low, size_t high)
+{
+  if (low == high) {
+    emit(p, BPF_RET | BPF_K, r->run[low].answer, 0, 0);
+    return;
+  }
+  size_t middle = (low + high + 1) / 2, branch = p->len;
+  emit(p, BPF_JMP | BPF_JGE | BPF_K, r->run[middle].first, 0, 1);
+  emit(p, BPF_JMP | BPF_JA, 0, 0, 0); /* a jump of a condition reaches 255 far */
+  emit_search(p, r, low, middle - 1);
+  size_t far = p->len - branch - 1;
+  if (far - 1 <= UINT8_MAX) { /* near enough: the second jump goes */
+    memmove(&p->code[branch + 1], &p->code[branch + 2], (p->len - branch - 2) * sizeof *p->code);
+    p->len--;
+    p->code[branch].jt = (uint8_t)(far - 1);
+    p->code[branch].jf = 0;
+  } else {
+    p->code[branch + 1].k = (uint32_t)(far - 1);
+  }
+  emit_search(p, r, middle, high);
+}
+
+/* x32 is on x86_64 only; elsewhere no number is that high. UINT32_MAX is a debugger's "skip this". */
+static void emit_program(program *p, const runs *r, uint32_t arch)
+{
+  uint32_t unknown = r->run[r->count - 1].answer;
+  p->len = 0;
+  emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
+  emit(p, BPF_JMP | BPF_JEQ | BPF_K, arch, 1, 0);
+  emit(p, BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS, 0, 0);
+  emit(p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+  emit(p, BPF_JMP | BPF_JGE | BPF_K, X32, 0, 3);
+  emit(p, BPF_JMP | BPF_JEQ | BPF_K, UINT32_MAX, 0, 1);
+  emit(p, BPF_RET | BPF_K, unknown, 0, 0);
+  emit(p, BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS, 0, 0);
+  emit_search(p, r, 0, r->count - 1);
+}
+
+static bool is_marker(const struct sock_filter *i, size_t *block)
+{
+  if (i->code != (BPF_RET | BPF_K) || (i->k & SECCOMP_RET_ACTION_FULL) != SECCOMP_RET_ERRNO ||
+      (i->k & SECCOMP_RET_DATA) < MARKER)
+    return false;
+  *block = (i->k & SECCOMP_RET_DATA) - MARKER;
+  if (*block >= COUNT(ARG_BLOCKS)) die("a leaf with an unknown marker");
+  return true;
+}
+
+static void join_blocks(program *p)
+{
+  size_t tree = p->len, start[COUNT(ARG_BLOCKS)], block;
+  for (size_t b = 0; b < COUNT(ARG_BLOCKS); b++) {
+    start[b] = p->len;
+    emit_block(p, &ARG_BLOCKS[b]);
+  }
+  for (size_t i = 0; i < tree; i++)
+    if (is_marker(&p->code[i], &block))
+      p->code[i] =
+          (struct sock_filter){.code = BPF_JMP | BPF_JA, .k = (uint32_t)(start[block] - i - 1)};
+}
+
+static uint32_t native_arch(void)
+{
+#if defined(__x86_64__)
+  return AUDIT_ARCH_X86_64;
+#elif defined(__aarch64__)
+  return AUDIT_ARCH_AARCH64;
+#else
+#error "no seccomp filter for this architecture"
+#endif
+}
+
 /* ---- output --------------------------------------------------------------------------------- */
 
 static void write_program(FILE *out, const char *name, const program *p)
@@ -186,8 +298,11 @@ int main(int argc, char **argv)
                "#include <linux/filter.h>\n");
   for (unsigned profile = 0; profile < COUNT(PROFILE_NAMES); profile++) {
     scmp_filter_ctx tree = make_tree(profile);
-    static program p;
-    read_program(tree, &p);
+    static program filter, p;
+    static runs r;
+    read_program(tree, &filter);
+    find_runs(&filter, native_arch(), &r);
+    emit_program(&p, &r, native_arch());
     join_blocks(&p);
     write_program(out, PROFILE_NAMES[profile], &p);
     seccomp_release(tree);
