@@ -22,7 +22,7 @@ typedef struct mcg_lua mcg_lua;
 typedef struct mcg_task mcg_task;
 
 typedef enum mcg_task_state {
-  MCG_TASK_READY,   /* in the ready queue, or not yet begun */
+  MCG_TASK_READY, /* in the ready queue, or not yet begun */
   MCG_TASK_RUNNING,
   MCG_TASK_WAITING, /* some operation owns the wake-up */
   MCG_TASK_DONE,    /* its values are on its stack */
@@ -32,21 +32,21 @@ typedef enum mcg_task_state {
 /* A coroutine that the loop resumes. The block of a userdata; live ones are anchored by the host. */
 struct mcg_task {
   mcg_lua *host;
-  lua_State *L;           /* of the one outside all tasks: a thread that only holds results */
-  mcg_task *next;         /* in the ready queue */
+  lua_State *L;            /* of the one outside all tasks: a thread that only holds results */
+  mcg_task *next;          /* in the ready queue */
   mcg_task *older, *newer; /* among the live ones */
   mcg_task_state state;
-  int nargs;              /* values on L that the next resume takes */
-  bool outside;           /* stands for the code outside any task: waits by turning the loop */
-  bool woken;             /* outside only: the wait is over */
-  bool canceled;          /* each wait ends with `canceled` from now on */
-  bool shielded;          /* but this one does not */
-  bool begun;             /* has run */
-  bool told;              /* the next resume says `canceled` */
-  bool observed;          /* somebody asked how it ended */
+  int nargs;     /* values on L that the next resume takes */
+  bool outside;  /* stands for the code outside any task: waits by turning the loop */
+  bool woken;    /* outside only: the wait is over */
+  bool canceled; /* each wait ends with `canceled` from now on */
+  bool shielded; /* but this one does not */
+  bool begun;    /* has run */
+  bool told;     /* the next resume says `canceled` */
+  bool observed; /* somebody asked how it ended */
   void (*cancel)(mcg_task *task, void *what); /* ends the wait it is in */
   void *what;
-  struct mcg_join *join;  /* the tasks it waits for, or NULL */
+  struct mcg_join *join;      /* the tasks it waits for, or NULL */
   struct mcg_joiner *joiners; /* the tasks that wait for it */
 };
 
@@ -55,7 +55,7 @@ typedef struct mcg_signal mcg_signal;
 struct mcg_lua {
   lua_State *L; /* the state that turns the loop: callbacks run on it */
   uv_loop_t loop;
-  uv_idle_t idle; /* runs while tasks are ready */
+  uv_idle_t idle;     /* runs while tasks are ready */
   mcg_engine *engine; /* made when first needed */
   mcg_task *outside, *current;
   mcg_task *ready, **ready_end;
@@ -65,10 +65,10 @@ struct mcg_lua {
   bool closing;         /* Lua is not entered any more */
   bool exiting;         /* os.exit was called: no task is resumed */
   int exit_status;
-  unsigned lost;        /* tasks that threw and were collected unasked */
+  unsigned lost; /* tasks that threw and were collected unasked */
   int live_ref, log_ref, pump_ref, signals_ref;
-  int log_level;        /* least that is said on stderr; above MCG_LOG_ERROR: nothing */
-  char *init_path;      /* beside the command; NULL: the engine's own idea */
+  int log_level;                    /* least that is said on stderr; above MCG_LOG_ERROR: nothing */
+  char *init_path;                  /* beside the command; NULL: the engine's own idea */
   struct mcg_lua_session *sessions; /* every userdata that holds one */
   struct mcg_log_line *log_lines, **log_end;
   struct mcg_raw *raw; /* terminals in raw mode, to be put back */
@@ -77,7 +77,7 @@ struct mcg_lua {
 
 /* ---- host.c */
 mcg_lua *mcg_lua_host(lua_State *L);
-mcg_lua *mcg_lua_host_new(lua_State *L);             /* once per state; leaves nothing on the stack */
+mcg_lua *mcg_lua_host_new(lua_State *L); /* once per state; leaves nothing on the stack */
 mcg_engine *mcg_lua_engine(mcg_lua *host, mcg_error **err); /* NULL: it could not be made */
 /* The ready queue and the log are looked at on the next turn of the loop. */
 void mcg_lua_wake(mcg_lua *host);
@@ -127,7 +127,7 @@ typedef struct mcg_ticket {
   void *extra; /* the operation's own; it frees it */
 } mcg_ticket;
 mcg_ticket *mcg_lua_ticket(lua_State *L, mcg_task *task); /* raises when memory is out */
-mcg_task *mcg_lua_take_ticket(void *data);                   /* frees it; the task, or NULL */
+mcg_task *mcg_lua_take_ticket(void *data);                /* frees it; the task, or NULL */
 /* `return mcg_lua_started(L, task, ticket, rc, err)`: waits, or pushes the refusal. rc is had before:
  * arguments are evaluated in any order, and err with them. */
 int mcg_lua_started(lua_State *L, mcg_task *task, mcg_ticket *ticket, int rc, mcg_error *err);
@@ -186,7 +186,8 @@ typedef struct mcg_lua_session {
   bool closed;          /* close or stop was asked for */
   struct mcg_lua_session *older, *newer;
 } mcg_lua_session;
-mcg_lua_session *mcg_lua_check_session(lua_State *L, int index); /* raises when the engine is gone */
+mcg_lua_session *mcg_lua_check_session(lua_State *L,
+                                       int index); /* raises when the engine is gone */
 int mcg_lua_session_open(lua_State *L);
 int mcg_lua_session_resume(lua_State *L);
 int mcg_lua_live(lua_State *L);

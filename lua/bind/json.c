@@ -29,8 +29,8 @@ struct encoder {
   lua_State *L;
   struct buffer *out;
   const char *what;
-  int seen;     /* stack index: tables on the path */
-  bool reveal;  /* secrets too: the text goes to the engine */
+  int seen;    /* stack index: tables on the path */
+  bool reveal; /* secrets too: the text goes to the engine */
 };
 
 static int buffer_gc(lua_State *L)
@@ -127,7 +127,8 @@ static void put_base64(struct encoder *e, const unsigned char *s, size_t len)
   put_text(e, "{\"base64\":\"");
   for (size_t i = 0; i < len; i += 3) {
     size_t n = len - i < 3 ? len - i : 3;
-    unsigned v = (unsigned)s[i] << 16 | (n > 1 ? (unsigned)s[i + 1] << 8 : 0) | (n > 2 ? s[i + 2] : 0);
+    unsigned v =
+        (unsigned)s[i] << 16 | (n > 1 ? (unsigned)s[i + 1] << 8 : 0) | (n > 2 ? s[i + 2] : 0);
     char four[4] = {digits[v >> 18], digits[v >> 12 & 63], n > 1 ? digits[v >> 6 & 63] : '=',
                     n > 2 ? digits[v & 63] : '='};
     put(e, four, 4);
@@ -247,7 +248,8 @@ static bool is_list(struct encoder *e, int index, int *count, const struct path 
       texts++;
     } else if (lua_type(L, -1) == LUA_TNUMBER) {
       double n = lua_tonumber(L, -1);
-      if (n != floor(n) || n < 1 || n > length) refuse(e, path, "a list must be 1..n without holes");
+      if (n != floor(n) || n < 1 || n > length)
+        refuse(e, path, "a list must be 1..n without holes");
       numbers++;
     } else {
       refuse(e, path, "keys must be strings, or 1..n");
@@ -357,14 +359,16 @@ static void push_json(lua_State *L, const json_t *value)
   switch (json_typeof(value)) {
   case JSON_OBJECT:
     lua_createtable(L, 0, (int)json_object_size(value));
-    json_object_foreach((json_t *)value, key, item) {
+    json_object_foreach((json_t *)value, key, item)
+    {
       push_json(L, item);
       lua_setfield(L, -2, key);
     }
     return;
   case JSON_ARRAY:
     lua_createtable(L, (int)json_array_size(value), 0);
-    json_array_foreach(value, i, item) {
+    json_array_foreach(value, i, item)
+    {
       push_json(L, item);
       lua_rawseti(L, -2, (int)i + 1);
     }

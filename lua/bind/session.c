@@ -60,7 +60,8 @@ static char *get_usage(const void *session)
 /* The facts are kept in the environment: fields are read far more often than they change. */
 static void keep_facts(lua_State *L, int self, const mcg_session *session)
 {
-  if (mcg_lua_decode_from(L, get_info, session) < 0 || !lua_istable(L, -1)) luaL_error(L, "mooncage: the session's facts are no table");
+  if (mcg_lua_decode_from(L, get_info, session) < 0 || !lua_istable(L, -1))
+    luaL_error(L, "mooncage: the session's facts are no table");
   lua_setfenv(L, self);
 }
 
@@ -250,7 +251,8 @@ static int session_apply(lua_State *L)
   if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
   mcg_error *err = NULL;
   mcg_ticket *ticket = mcg_lua_ticket(L, task);
-  int rc = mcg_project_apply(s->session, git ? "{\"git\":true}" : "{}", mcg_lua_text_done, ticket, &err);
+  int rc =
+      mcg_project_apply(s->session, git ? "{\"git\":true}" : "{}", mcg_lua_text_done, ticket, &err);
   if (rc == 0) task->shielded = true; /* half applied is no state to leave it in */
   return mcg_lua_started(L, task, ticket, rc, err);
 }

@@ -178,8 +178,8 @@ struct mcg_joiner {
 
 /* One join: what ends it needs no memory of Lua's. */
 struct mcg_join {
-  int ref;         /* the list of tasks, anchored in the registry */
-  bool one;        /* wait(): all values of the only one, not the first of each */
+  int ref;  /* the list of tasks, anchored in the registry */
+  bool one; /* wait(): all values of the only one, not the first of each */
   mcg_task *failed;
   size_t left, count;
   struct {

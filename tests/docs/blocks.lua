@@ -111,11 +111,12 @@ local function run_console(where, block)
   end
   local script = {}
   for i, command in ipairs(commands) do
-    script[#script + 1] = ("status=$?; echo; echo @@%d; (exit $status)\n%s"):format(i, command.text)
+    local before = ("status=$?; echo; echo =block=%d=; (exit $status)\n"):format(i)
+    script[#script + 1] = before .. command.text
   end
-  local output = bash(table.concat(script, "\n") .. "\necho; echo @@0\n")
+  local output = bash(table.concat(script, "\n") .. "\necho; echo =block=0=\n")
   for i, command in ipairs(commands) do
-    local got = output:match(("@@%d\n(.-)\n@@"):format(i)) or ""
+    local got = output:match(("=block=%d=\n(.-)\n=block="):format(i)) or ""
     local lines = split(got)
     local ok = matches(command.shown, lines)
     report(where .. " $ " .. command.text, ok, show(command.shown, lines))

@@ -35,8 +35,8 @@ static int run_ids(int argc, char **argv)
   char text[8192], what[128];
   say(geteuid() == 0 ? "ALLOWED" : "DENIED", "euid", "%d (uid %d)", geteuid(), getuid());
   if (read_some("/proc/self/status", text, sizeof text) < 0) return judge("status", -1), 0;
-  static const char *const keys[] = {"CapInh:", "CapPrm:", "CapEff:", "CapBnd:",
-                                     "CapAmb:", "NoNewPrivs:", "Seccomp:"};
+  static const char *const keys[] = {
+      "CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:", "NoNewPrivs:", "Seccomp:"};
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
     const char *line = strstr(text, keys[i]);
     if (!line) continue;
@@ -73,22 +73,26 @@ static int run_limits(int argc, char **argv)
   static const struct {
     int id;
     const char *name;
-  } limits[] = {{RLIMIT_CORE, "core"},       {RLIMIT_NOFILE, "nofile"}, {RLIMIT_FSIZE, "fsize"},
-                {RLIMIT_MEMLOCK, "memlock"}, {RLIMIT_NICE, "nice"},     {RLIMIT_RTPRIO, "rtprio"},
-                {RLIMIT_NPROC, "nproc"},     {RLIMIT_STACK, "stack"},   {RLIMIT_MSGQUEUE, "msgqueue"},
-                {RLIMIT_SIGPENDING, "sigpending"}};
+  } limits[] = {{RLIMIT_CORE, "core"},         {RLIMIT_NOFILE, "nofile"},
+                {RLIMIT_FSIZE, "fsize"},       {RLIMIT_MEMLOCK, "memlock"},
+                {RLIMIT_NICE, "nice"},         {RLIMIT_RTPRIO, "rtprio"},
+                {RLIMIT_NPROC, "nproc"},       {RLIMIT_STACK, "stack"},
+                {RLIMIT_MSGQUEUE, "msgqueue"}, {RLIMIT_SIGPENDING, "sigpending"}};
   for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
     struct rlimit now, more;
     if (getrlimit(limits[i].id, &now) < 0) continue;
     char what[40];
     more = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
     snprintf(what, sizeof what, "raise %s", limits[i].name);
-    if (now.rlim_max == RLIM_INFINITY) say("ALLOWED", what, "unlimited");
+    if (now.rlim_max == RLIM_INFINITY)
+      say("ALLOWED", what, "unlimited");
     else if (setrlimit(limits[i].id, &more) < 0)
       say("DENIED", what, "%s at %lld", errno_name(errno), (long long)now.rlim_max);
     else if (getrlimit(limits[i].id, &more) == 0 && more.rlim_cur == now.rlim_cur)
-      say("DENIED", what, "in name only, at %lld", (long long)now.rlim_cur); /* success was pretended */
-    else say("ALLOWED", what, "raised");
+      say("DENIED", what, "in name only, at %lld",
+          (long long)now.rlim_cur); /* success was pretended */
+    else
+      say("ALLOWED", what, "raised");
     say("DENIED", limits[i].name, "%lld", (long long)now.rlim_cur);
   }
   /* With 0 the kernel runs a piped core_pattern's handler; what is said counts less than what is so. */
@@ -107,7 +111,8 @@ static int run_limits(int argc, char **argv)
 static int run_kill(int argc, char **argv)
 {
   if (argc < 2) return 2; /* SIGNAL PID... */
-  for (int i = 1; i < argc; i++) judge(argv[i], kill((pid_t)number_of(argv[i]), (int)number_of(argv[0])));
+  for (int i = 1; i < argc; i++)
+    judge(argv[i], kill((pid_t)number_of(argv[i]), (int)number_of(argv[0])));
   return 0;
 }
 
@@ -155,11 +160,15 @@ static long try_madvise(void *data)
 {
   int handle = (int)syscall(SYS_pidfd_open, *(pid_t *)data, 0);
   struct iovec range = {(void *)0x400000, 4096};
-  long got = handle < 0 ? -1 : syscall(440 /* process_madvise */, handle, &range, 1, 20 /* COLD */, 0);
+  long got =
+      handle < 0 ? -1 : syscall(440 /* process_madvise */, handle, &range, 1, 20 /* COLD */, 0);
   return got < 0 && (errno == ENOMEM || errno == EINVAL) ? 0 : got;
 }
 
-static long try_kcmp(void *data) { return syscall(SYS_kcmp, getpid(), *(pid_t *)data, 2, 0, 0); }
+static long try_kcmp(void *data)
+{
+  return syscall(SYS_kcmp, getpid(), *(pid_t *)data, 2, 0, 0);
+}
 
 static int run_intrude(int argc, char **argv)
 {
@@ -172,8 +181,9 @@ static int run_intrude(int argc, char **argv)
   judge_in_child("pidfd_getfd", try_getfd, &pid);
   judge_in_child("process_madvise", try_madvise, &pid);
   judge_in_child("kcmp", try_kcmp, &pid);
-  static const char *const files[] = {"mem", "environ", "maps", "auxv", "syscall", "stack", "cwd",
-                                      "root", "exe", "fd", "fdinfo", "ns/mnt", "map_files"};
+  static const char *const files[] = {"mem",    "environ", "maps",     "auxv", "syscall",
+                                      "stack",  "cwd",     "root",     "exe",  "fd",
+                                      "fdinfo", "ns/mnt",  "map_files"};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/%s", pid, files[i]);
@@ -193,7 +203,8 @@ static int run_tamper(int argc, char **argv)
   judge("prlimit cpu", syscall(SYS_prlimit64, pid, RLIMIT_CPU, &cpu, NULL));
   judge("prlimit nofile", syscall(SYS_prlimit64, pid, RLIMIT_NOFILE, &files, NULL));
   judge("prlimit as", syscall(SYS_prlimit64, pid, RLIMIT_AS, &space, NULL));
-  judge("prlimit high bits", syscall(SYS_prlimit64, (unsigned long)pid | (1ul << 32), RLIMIT_CPU, &cpu, NULL));
+  judge("prlimit high bits",
+        syscall(SYS_prlimit64, (unsigned long)pid | (1ul << 32), RLIMIT_CPU, &cpu, NULL));
   unsigned long mask = 1;
   struct sched_param zero = {0};
   struct {
@@ -255,11 +266,14 @@ static int run_signal_flood(int argc, char **argv)
 static const struct {
   const char *name;
   unsigned long flag;
-} namespaces[] = {{"user", CLONE_NEWUSER}, {"mnt", CLONE_NEWNS},        {"pid", CLONE_NEWPID},
-                  {"net", CLONE_NEWNET},   {"ipc", CLONE_NEWIPC},       {"uts", CLONE_NEWUTS},
+} namespaces[] = {{"user", CLONE_NEWUSER},     {"mnt", CLONE_NEWNS},        {"pid", CLONE_NEWPID},
+                  {"net", CLONE_NEWNET},       {"ipc", CLONE_NEWIPC},       {"uts", CLONE_NEWUTS},
                   {"cgroup", CLONE_NEWCGROUP}, {"time", 0x80 /* NEWTIME */}};
 
-static long try_unshare(void *data) { return syscall(SYS_unshare, *(unsigned long *)data); }
+static long try_unshare(void *data)
+{
+  return syscall(SYS_unshare, *(unsigned long *)data);
+}
 static long try_clone(void *data)
 {
   long pid = syscall(SYS_clone, *(unsigned long *)data | SIGCHLD, 0, 0, 0, 0);
@@ -429,8 +443,10 @@ static int run_keyring(int argc, char **argv)
   judge("add_key", syscall(SYS_add_key, "user", "sbx", "y", 1, -3 /* session keyring */));
   judge("search", syscall(SYS_keyctl, 10 /* SEARCH */, -3, "user", "sbx", 0));
   long got = syscall(SYS_request_key, "user", "sbx-none", NULL, -3);
-  if (got < 0 && errno == ENOKEY) say("ALLOWED", "request_key", "reached");
-  else judge("request_key", got);
+  if (got < 0 && errno == ENOKEY)
+    say("ALLOWED", "request_key", "reached");
+  else
+    judge("request_key", got);
   return 0;
 }
 

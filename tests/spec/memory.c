@@ -16,7 +16,8 @@ static const char scenario[] =
     "  if value == nil and type(err) == 'table' then assert(type(err.code) == 'string') end\n"
     "  return value, err\n"
     "end\n"
-    "local session, err = check(core.open { backend = { id = 'subprocess' }, labels = { a = 'b' } })\n"
+    "local session, err = check(core.open { backend = { id = 'subprocess' }, labels = { a = 'b' } "
+    "})\n"
     "if not session then error(err, 0) end\n"
     "local ok, why = pcall(function()\n"
     "  check(session:exec('echo hi; cat', { stdin = ('x'):rep(1000), env = { A = 'b' } }))\n"
@@ -101,7 +102,8 @@ static long attempt(long n)
   countdown = -1;
   long seen = allocations;
   lua_settop(L, 0);
-  for (int i = 0; i < 2; i++) lua_gc(L, LUA_GCCOLLECT, 0); /* one whose handle was lost on the way */
+  for (int i = 0; i < 2; i++)
+    lua_gc(L, LUA_GCCOLLECT, 0); /* one whose handle was lost on the way */
   mcg_lua *host = mcg_lua_host(L);
   for (mcg_lua_session *s = host->sessions; s; s = s->older)
     if (!s->closed) {
@@ -118,7 +120,7 @@ int main(int argc, char **argv)
   setvbuf(stdout, NULL, _IONBF, 0);
   long total = attempt(-1);
   printf("%ld allocations\n", total);
-  for (long n = argc > 2 ? atol(argv[2]) : 0; n < total; n += stride > 0 ? stride : 1) {
+  for (long n = argc > 2 ? atol(argv[2]) : 0; n<total; n += stride> 0 ? stride : 1) {
     printf("\r%ld ", n);
     attempt(n);
   }
