@@ -46,6 +46,9 @@ static const setup_row rows[] = {
      "close sessions, or raise the host's limit on processes (ulimit -u)"},
     {"maps", EPERM, MCG_UNENFORCEABLE, "uids cannot be mapped", USERNS_FIX},
     {"maps", EACCES, MCG_UNENFORCEABLE, "uids cannot be mapped", USERNS_FIX},
+    {"maps", ENOENT, MCG_UNENFORCEABLE, "this user has no range of subordinate uids",
+     "install uidmap, then: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER; "
+     "or run as root"},
     {"rootfs", ENOENT, MCG_NOT_FOUND, "the rootfs is not there", "name a directory that exists"},
     {"rootfs", ENOTDIR, MCG_INVALID, "the rootfs is no directory", "name a directory"},
     {"rootfs", EACCES, MCG_UNAUTHORIZED, "the rootfs cannot be entered",

@@ -88,7 +88,7 @@ static int by_helpers(const mcg_spawner_state *state, const mcg_box *box, mcg_fa
   if (run_helper("newuidmap", box->pid, state->uid, uids) &&
       run_helper("newgidmap", box->pid, state->gid, gids))
     return 0;
-  return mcg_failure_set(failure, "maps", EPERM,
+  return mcg_failure_set(failure, "maps", ENOENT,
                          "profile packages: newuidmap and newgidmap (package uidmap) failed");
 }
 
