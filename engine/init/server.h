@@ -10,7 +10,7 @@
  *               pidfd_send_signal, exit, exit_group, getpid, getppid, gettid, setsid, setpgid,
  *               prctl (SET_CHILD_SUBREAPER, SET_NAME, SET_PDEATHSIG), prlimit64 on pid 0
  *   signals     rt_sigaction, rt_sigprocmask, rt_sigtimedwait, rt_sigreturn
- *   users       setresuid, setresgid, setgroups (range map only)
+ *   users       setresuid, setresgid, setgroups, capset (range map only)
  *   waiting     poll, ppoll, eventfd2, clock_gettime, nanosleep
  *   descriptors pipe2, fcntl (O_NONBLOCK, F_SETPIPE_SZ), dup3, close, close_range, socket messages
  *               (sendmsg, recvmsg, getsockopt on the given socket), read, write, readv, writev
