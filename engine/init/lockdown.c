@@ -105,16 +105,34 @@ int mcg_jail_caps(mcg_jail *jail)
   return 0;
 }
 
+static int load(mcg_jail *jail, const char *what, const struct sock_filter *code, size_t len)
+{
+  struct sock_fprog program = {.len = (unsigned short)len, .filter = (struct sock_filter *)code};
+  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
+    return mcg_jail_fail(jail, "seccomp", errno, "load the filter %s", what);
+  return 0;
+}
+
+/* Where the sandbox writes files that are a user's on the host, none of them may be set-id. */
+static int no_setid(mcg_jail *jail)
+{
+  bool writable = false;
+  for (size_t i = 0; i < jail->spec->mount_count; i++)
+    writable = writable || jail->spec->mounts[i].writable;
+  if (!writable) return 0;
+  mcg_jail_note(jail, "setid_bits=refused: a bind is writable");
+  return load(jail, "no_setid", mcg_seccomp_no_setid,
+              sizeof mcg_seccomp_no_setid / sizeof *mcg_seccomp_no_setid);
+}
+
 int mcg_jail_seccomp(mcg_jail *jail)
 {
   unsigned profile = jail->spec->profile;
   if (profile >= sizeof mcg_seccomp_filters / sizeof *mcg_seccomp_filters)
     return mcg_jail_fail(jail, "seccomp", EINVAL, "no profile of number %u", profile);
-  struct sock_fprog program = {.len = mcg_seccomp_filters[profile].len,
-                               .filter = (struct sock_filter *)mcg_seccomp_filters[profile].code};
   mcg_jail_note(jail, "seccomp=%s, %u instructions", mcg_seccomp_filters[profile].name,
                 mcg_seccomp_filters[profile].len);
-  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
-    return mcg_jail_fail(jail, "seccomp", errno, "load the filter");
-  return 0;
+  if (no_setid(jail) < 0) return -1;
+  return load(jail, mcg_seccomp_filters[profile].name, mcg_seccomp_filters[profile].code,
+              mcg_seccomp_filters[profile].len);
 }

@@ -21,10 +21,8 @@
 
 /* ---- the machine: what the kernel accepts in a seccomp filter, and nothing else -------------- */
 
-static uint32_t run(unsigned profile, const struct seccomp_data *data)
+static uint32_t run_code(const struct sock_filter *code, size_t len, const struct seccomp_data *data)
 {
-  const struct sock_filter *code = mcg_seccomp_filters[profile].code;
-  size_t len = mcg_seccomp_filters[profile].len;
   uint32_t a = 0;
   for (size_t at = 0; at < len; at++) {
     struct sock_filter i = code[at];
@@ -43,8 +41,13 @@ static uint32_t run(unsigned profile, const struct seccomp_data *data)
     default: fail_msg("instruction %zu has the code 0x%x", at, i.code);
     }
   }
-  fail_msg("the program of profile %u runs out", profile);
+  fail_msg("the program runs out");
   return 0;
+}
+
+static uint32_t run(unsigned profile, const struct seccomp_data *data)
+{
+  return run_code(mcg_seccomp_filters[profile].code, mcg_seccomp_filters[profile].len, data);
 }
 
 #define PRETENDED (-2)
@@ -549,6 +552,38 @@ static void the_limit_on_cores_stays(void **state)
   assert_int_equal(with(SYS_prlimit64, 0, 7, limit), 0);
 }
 
+static int setid(long number, uint64_t b, uint64_t c, uint64_t d)
+{
+  struct seccomp_data data = {.nr = (int)number, .arch = NATIVE, .args = {0, b, c, d}};
+  uint32_t verdict = run_code(mcg_seccomp_no_setid, COUNT(mcg_seccomp_no_setid), &data);
+  return verdict == SECCOMP_RET_ALLOW ? 0 : (int)(verdict & SECCOMP_RET_DATA);
+}
+
+static void set_id_bits_are_refused_beside_a_writable_bind(void **state)
+{
+  (void)state;
+  static const uint64_t modes[] = {04000, 02000, 06755, 0104755, 04000 | 1ull << 32};
+  const uint64_t creat = 0101, tmpfile = 020200002; /* O_WRONLY|O_CREAT, O_RDWR|O_TMPFILE */
+  for (size_t i = 0; i < COUNT(modes); i++) {
+    assert_int_equal(setid(SYS_chmod, modes[i], 0, 0), EPERM);
+    assert_int_equal(setid(SYS_fchmod, modes[i], 0, 0), EPERM);
+    assert_int_equal(setid(SYS_creat, modes[i], 0, 0), EPERM);
+    assert_int_equal(setid(SYS_mknod, modes[i], 0, 0), EPERM);
+    assert_int_equal(setid(SYS_fchmodat, 0, modes[i], 0), EPERM);
+    assert_int_equal(setid(SYS_mknodat, 0, modes[i], 0), EPERM);
+    assert_int_equal(setid(452, 0, modes[i], 0), EPERM); /* fchmodat2 */
+    assert_int_equal(setid(SYS_open, creat, modes[i], 0), EPERM);
+    assert_int_equal(setid(SYS_openat, 0, creat, modes[i]), EPERM);
+    assert_int_equal(setid(SYS_openat, 0, tmpfile, modes[i]), EPERM);
+    assert_int_equal(setid(SYS_openat, 0, 0, modes[i]), 0); /* makes nothing: the mode is not read */
+  }
+  assert_int_equal(setid(SYS_openat2, 0, 0, 0), ENOSYS);
+  assert_int_equal(setid(SYS_chmod, 01777, 0, 0), 0);
+  assert_int_equal(setid(SYS_openat, 0, creat, 0644), 0);
+  assert_int_equal(setid(SYS_mkdir, 0, 0, 0), 0);
+  assert_int_equal(setid(SYS_read, 04000, 04000, 04000), 0);
+}
+
 static void others_are_not_tuned(void **state)
 {
   (void)state;
@@ -597,6 +632,7 @@ int main(void)
       cmocka_unit_test(a_terminal_is_not_typed_into),
       cmocka_unit_test(sockets_are_local_or_inet),
       cmocka_unit_test(the_limit_on_cores_stays),
+    cmocka_unit_test(set_id_bits_are_refused_beside_a_writable_bind),
       cmocka_unit_test(others_are_not_tuned),
       cmocka_unit_test(prctl_and_personality),
   };

@@ -29,6 +29,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define MARKER 0xE00u /* ERRNO data of an answer that becomes a jump to block MARKER + n */
+#define BLOCKS_MAX 64
 #define NUMBERS 1024  /* more than any architecture has; all above answers as the last does */
 #define X32 0x40000000u
 #define PROGRAM_MAX 2048
@@ -125,17 +126,35 @@ static void add_all(scmp_filter_ctx tree, const call *calls, size_t count, unsig
   }
 }
 
-static scmp_filter_ctx make_tree(unsigned profile)
+static scmp_filter_ctx new_tree(uint32_t otherwise)
 {
-  scmp_filter_ctx tree = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
+  scmp_filter_ctx tree = seccomp_init(otherwise);
   if (!tree) die("seccomp_init failed");
   if (seccomp_attr_set(tree, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) < 0)
     die("no KILL_PROCESS for foreign architectures");
   if (seccomp_attr_set(tree, SCMP_FLTATR_CTL_OPTIMIZE, 2) < 0) die("no tree optimisation");
+  return tree;
+}
+
+static void add_blocks(scmp_filter_ctx tree, const arg_block *blocks, size_t count)
+{
+  for (size_t b = 0; b < count; b++)
+    add(tree, &blocks[b].call, SCMP_ACT_ERRNO(MARKER + (uint32_t)b));
+}
+
+static scmp_filter_ctx make_tree(unsigned profile)
+{
+  scmp_filter_ctx tree = new_tree(SCMP_ACT_ERRNO(ENOSYS));
   add_all(tree, ALLOWED, COUNT(ALLOWED), profile);
   add_all(tree, REFUSED, COUNT(REFUSED), profile);
-  for (size_t b = 0; b < COUNT(ARG_BLOCKS); b++)
-    add(tree, &ARG_BLOCKS[b].call, SCMP_ACT_ERRNO(MARKER + (uint32_t)b));
+  add_blocks(tree, ARG_BLOCKS, COUNT(ARG_BLOCKS));
+  return tree;
+}
+
+static scmp_filter_ctx make_setid_tree(void)
+{
+  scmp_filter_ctx tree = new_tree(SCMP_ACT_ALLOW);
+  add_blocks(tree, SETID_BLOCKS, COUNT(SETID_BLOCKS));
   return tree;
 }
 
@@ -250,21 +269,23 @@ static bool is_marker(const struct sock_filter *i, size_t *block)
       (i->k & SECCOMP_RET_DATA) < MARKER)
     return false;
   *block = (i->k & SECCOMP_RET_DATA) - MARKER;
-  if (*block >= COUNT(ARG_BLOCKS)) die("a leaf with an unknown marker");
   return true;
 }
 
-static void join_blocks(program *p)
+static void join_blocks(program *p, const arg_block *blocks, size_t count)
 {
-  size_t tree = p->len, start[COUNT(ARG_BLOCKS)], block;
-  for (size_t b = 0; b < COUNT(ARG_BLOCKS); b++) {
+  size_t tree = p->len, start[BLOCKS_MAX], block;
+  if (count > BLOCKS_MAX) die("too many blocks");
+  for (size_t b = 0; b < count; b++) {
     start[b] = p->len;
-    emit_block(p, &ARG_BLOCKS[b]);
+    emit_block(p, &blocks[b]);
   }
-  for (size_t i = 0; i < tree; i++)
-    if (is_marker(&p->code[i], &block))
-      p->code[i] =
-          (struct sock_filter){.code = BPF_JMP | BPF_JA, .k = (uint32_t)(start[block] - i - 1)};
+  for (size_t i = 0; i < tree; i++) {
+    if (!is_marker(&p->code[i], &block)) continue;
+    if (block >= count) die("a leaf with an unknown marker");
+    p->code[i] =
+        (struct sock_filter){.code = BPF_JMP | BPF_JA, .k = (uint32_t)(start[block] - i - 1)};
+  }
 }
 
 static uint32_t native_arch(void)
@@ -289,6 +310,19 @@ static void write_program(FILE *out, const char *name, const program *p)
   fprintf(out, "\n};\n");
 }
 
+static void make_program(FILE *out, const char *name, scmp_filter_ctx tree, const arg_block *blocks,
+                         size_t count)
+{
+  static program filter, p;
+  static runs r;
+  read_program(tree, &filter);
+  find_runs(&filter, native_arch(), &r);
+  emit_program(&p, &r, native_arch());
+  join_blocks(&p, blocks, count);
+  write_program(out, name, &p);
+  seccomp_release(tree);
+}
+
 int main(int argc, char **argv)
 {
   if (argc != 2) die("usage: seccomp_compile OUT.h");
@@ -296,17 +330,9 @@ int main(int argc, char **argv)
   if (!out) die("cannot write the header");
   fprintf(out, "/* Made by seccomp/compile.c. The index is enum mcg_spawn_profile. */\n"
                "#include <linux/filter.h>\n");
-  for (unsigned profile = 0; profile < COUNT(PROFILE_NAMES); profile++) {
-    scmp_filter_ctx tree = make_tree(profile);
-    static program filter, p;
-    static runs r;
-    read_program(tree, &filter);
-    find_runs(&filter, native_arch(), &r);
-    emit_program(&p, &r, native_arch());
-    join_blocks(&p);
-    write_program(out, PROFILE_NAMES[profile], &p);
-    seccomp_release(tree);
-  }
+  for (unsigned profile = 0; profile < COUNT(PROFILE_NAMES); profile++)
+    make_program(out, PROFILE_NAMES[profile], make_tree(profile), ARG_BLOCKS, COUNT(ARG_BLOCKS));
+  make_program(out, "no_setid", make_setid_tree(), SETID_BLOCKS, COUNT(SETID_BLOCKS));
   fprintf(out, "static const struct {\n  const char *name;\n  const struct sock_filter *code;\n"
                "  unsigned short len;\n} mcg_seccomp_filters[] = {\n");
   for (unsigned i = 0; i < COUNT(PROFILE_NAMES); i++)

@@ -509,4 +509,24 @@ static const arg_block ARG_BLOCKS[] = {
     BLOCK("move_pages", PID_SELF, EPERM),
 };
 
+/* ---- no set-id bits: a second filter, for sandboxes with a writable bind --------------------- */
+
+/* A file that is written there belongs to the bind's owner on the host. With a set-user-id bit it would
+ * give that owner's rights, root's even, to whoever runs it there: nosuid keeps only the sandbox from
+ * it. openat2 has its mode in memory, where no filter can look: ENOSYS, and libraries use openat. */
+enum { SETID = 06000, MAKES = 0100 | 020000000 /* O_CREAT, __O_TMPFILE */ };
+static const arg_rule MODE_IN_1[] = {ONE(0, 1, SETID, 0)};
+static const arg_rule MODE_IN_2[] = {ONE(0, 2, SETID, 0)};
+static const arg_rule OPEN_RULES[] = {ONE(0, 1, MAKES, 0), ONE(0, 2, SETID, 0)};
+static const arg_rule OPENAT_RULES[] = {ONE(0, 2, MAKES, 0), ONE(0, 3, SETID, 0)};
+
+static const arg_block SETID_BLOCKS[] = {
+    BLOCK("chmod", MODE_IN_1, EPERM),      BLOCK("fchmod", MODE_IN_1, EPERM),
+    BLOCK("fchmodat", MODE_IN_2, EPERM),   BLOCK("creat", MODE_IN_1, EPERM),
+    BLOCK("open", OPEN_RULES, EPERM),      BLOCK("openat", OPENAT_RULES, EPERM),
+    BLOCK("mknod", MODE_IN_1, EPERM),      BLOCK("mknodat", MODE_IN_2, EPERM),
+    {.call = {.name = "fchmodat2", .number = 452}, .rules = MODE_IN_2, .count = 1, .otherwise = EPERM},
+    {.call = {.name = "openat2"}, .otherwise = ENOSYS},
+};
+
 #endif
