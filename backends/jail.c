@@ -156,7 +156,7 @@ static int describe(mcg_session *session, const mcg_plan *plan, mcg_spawn_spec *
       pick(plan, "carrier", carriers, &spec->carrier, err) < 0)
     return -1;
   if (plan->carrier == MCG_CARRIER_FRAMED) spec->carrier = 1;
-  if (mcg_option_string(plan, "user") && spec->profile != MCG_PROFILE_PACKAGES)
+  if (plan->user && spec->profile != MCG_PROFILE_PACKAGES)
     return mcg_fail(err, MCG_UNSUPPORTED, "set profile = \"packages\"",
                     "jail: `user` needs a range of uids, and this profile has one uid");
   const char *workdir = plan->working_directory ? plan->working_directory : WORKDIR;

@@ -27,6 +27,10 @@ static int check(const mcg_plan *plan, mcg_error **err)
   if (plan->project)
     return mcg_fail(err, MCG_UNSUPPORTED, "use the jail backend",
                     "subprocess: a project cannot be shown copy-on-write");
+  if (plan->user)
+    return mcg_fail(err, MCG_UNSUPPORTED,
+                    "leave `user` out, or use the jail's profile \"packages\"",
+                    "subprocess: commands run as this user only");
   if (!directory) return 0;
   if (*directory != '/')
     return mcg_fail(err, MCG_INVALID, "write an absolute path",

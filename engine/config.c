@@ -225,6 +225,7 @@ static int read_defaults(mcg_config *config, mcg_error **err)
       optional_string(config->root, "user", NULL, &config->user, err) < 0 ||
       optional_string(options, "user", &candidate, &config->user, err) < 0)
     return -1;
+  config->plan.user = config->user;
   if (inherit(config, err) < 0 || extend_path(config, err) < 0) return -1;
   if (mcg_environment_read(json_object_get(config->root, "environment"), &outer,
                            &config->environment, err) < 0)

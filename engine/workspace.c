@@ -116,12 +116,13 @@ static int pipe_file(mcg_engine *engine, mcg_stream *from, const char *path, mcg
   return rc;
 }
 
+/* Neither end is believed alone: the one packs no links, the other unpacks none. */
 static int pipe_tree(mcg_engine *engine, mcg_stream *from, const char *path, mcg_stream *to,
                      const char *target, mcg_error **err)
 {
   const char *const make[] = {"mkdir", target, "755", NULL};
-  const char *const pack[] = {"pack-strict", path, NULL}, *const unpack[] = {"unpack", target,
-                                                                             NULL};
+  const char *const pack[] = {"pack-strict", path, NULL}, *const unpack[] = {"unpack-strict",
+                                                                             target, NULL};
   mcg_builtin makes = {.argv = make, .max_output = 4096};
   mcg_builtin packs = {.argv = pack}, unpacks = {.argv = unpack, .max_output = 4096};
   int rc = mcg_builtin_run(engine, to, &makes, err);

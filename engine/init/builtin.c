@@ -104,13 +104,21 @@ typedef struct mcg_builtin {
 } mcg_builtin;
 
 static const mcg_builtin builtins[] = {
-    {"read", 1, 3, builtin_read},         {"write", 2, 3, builtin_write},
-    {"list", 1, 1, builtin_list},         {"stat", 1, 1, builtin_stat},
-    {"mkdir", 2, 2, builtin_mkdir},       {"remove", 1, 1, builtin_remove},
-    {"move", 2, 2, builtin_move},         {"pack", 1, -1, builtin_pack},
-    {"pack-strict", 1, 1, builtin_pack},  {"unpack", 1, 1, builtin_unpack},
-    {"disk", 1, 1, builtin_disk},         {"changes", 2, 2, builtin_changes},
-    {"changeset", 2, 2, builtin_changes}, {"apply", 4, 4, builtin_apply},
+    {"read", 1, 3, builtin_read},
+    {"write", 2, 3, builtin_write},
+    {"list", 1, 1, builtin_list},
+    {"stat", 1, 1, builtin_stat},
+    {"mkdir", 2, 2, builtin_mkdir},
+    {"remove", 1, 1, builtin_remove},
+    {"move", 2, 2, builtin_move},
+    {"pack", 1, -1, builtin_pack},
+    {"pack-strict", 1, 1, builtin_pack},
+    {"unpack", 1, 1, builtin_unpack},
+    {"unpack-strict", 1, 1, builtin_unpack},
+    {"disk", 1, 1, builtin_disk},
+    {"changes", 2, 2, builtin_changes},
+    {"changeset", 2, 2, builtin_changes},
+    {"apply", 4, 4, builtin_apply},
 };
 
 static void run(const mcg_server *server, int argc, char **argv)

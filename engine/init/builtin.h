@@ -75,6 +75,6 @@ void builtin_apply(int argc, char **argv);
 void builtin_processes(const struct mcg_server *server);
 
 /* tar_unpack.c, also for the fuzzer: an archive from builtin_get into a directory. */
-void tar_unpack(int root);
+void tar_unpack(int root, bool strict);
 
 #endif

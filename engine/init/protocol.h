@@ -56,6 +56,7 @@
  *   pack-strict PATH              the same, but a symlink or special file in the tree is an error
  *   unpack PATH                   tar from stdin; files, directories, symlinks, hard links to earlier
  *                                 files; mode & 0777; "..", absolute names, devices are errors
+ *   unpack-strict PATH            the same, but a symbolic link in it is an error
  *   processes                     MCG_PROCESS records
  *   changes OLD NEW               what differs between two trees, records of project.h, no data
  *   changeset OLD NEW             the same with the data of added and modified files

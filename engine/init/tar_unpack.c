@@ -35,6 +35,7 @@ typedef struct later { /* modes of directories: a read-only one must be filled f
 
 typedef struct unpacker {
   int root;
+  bool strict; /* symbolic links are errors */
   extra next;
   later *directories;
   char last_parent[PATH_MAX]; /* whose descriptor is kept */
@@ -303,6 +304,7 @@ static void make_directory(unpacker *pack, char *path, mode_t mode, int64_t mtim
 static void make_link(unpacker *pack, char *path, const char *target)
 {
   const char *name;
+  if (pack->strict) builtin_fail(EINVAL, "%.200s is a symbolic link", path);
   int dir = parent_of(pack, path, &name);
   if (!*target || strlen(target) >= PATH_MAX)
     builtin_fail(EINVAL, "the link %.180s has a bad target", path);
@@ -442,10 +444,10 @@ static void finish_directories(unpacker *pack)
   }
 }
 
-void tar_unpack(int root)
+void tar_unpack(int root, bool strict)
 {
   static const char empty[TAR_BLOCK];
-  unpacker pack = {.root = root, .last_fd = -1};
+  unpacker pack = {.root = root, .strict = strict, .last_fd = -1};
   tar_header header;
   for (;;) {
     size_t len = builtin_get(&header, sizeof header);
@@ -465,5 +467,5 @@ void tar_unpack(int root)
 void builtin_unpack(int argc, char **argv)
 {
   (void)argc;
-  tar_unpack(paths_make(argv[1], 0755));
+  tar_unpack(paths_make(argv[1], 0755), strcmp(argv[0], "unpack-strict") == 0);
 }

@@ -190,6 +190,8 @@ static void refuses_what_cannot_be(void **state)
                     MCG_INVALID, "lax");
   expect_open_error("{\"backend\":{\"id\":\"jail\",\"options\":{\"user\":\"root\"}}}",
                     MCG_UNSUPPORTED, "user");
+  expect_open_error("{\"user\":\"root\"}", MCG_UNSUPPORTED, "user");
+  expect_open_error("{\"backend\":\"subprocess\",\"user\":\"root\"}", MCG_UNSUPPORTED, "user");
   expect_open_error("{\"working_directory\":\"relative\"}", MCG_INVALID, "relative");
   expect_open_error(
       "{\"backend\":{\"id\":\"subprocess\",\"options\":{\"working_directory\":\"/no/such\"}}}",

@@ -82,6 +82,7 @@ typedef struct mcg_plan {
   const mcg_bind *binds;
   size_t bind_count;
   mcg_carrier carrier; /* forced to frames by tests; a backend with one carrier ignores it */
+  const char *user;    /* who commands run as by default, or NULL */
 } mcg_plan;
 
 /* A place that was made. The session owns it until destroy. */
