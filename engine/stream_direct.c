@@ -338,8 +338,7 @@ static bool acceptable(int fd, bool pty)
   if (fstat(fd, &about) < 0) return false;
   if (pty ? !S_ISCHR(about.st_mode) || ioctl(fd, TIOCGPTN, &number) < 0 : !S_ISFIFO(about.st_mode))
     return false;
-  int flags = fcntl(fd, F_GETFL);
-  return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+  return fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
 }
 
 static bool started_pty(mcg_channel *channel, int *fds)
