@@ -283,6 +283,9 @@ static crowd one_round(const char *config, unsigned seed, int64_t life_ms)
   assert_int_equal(mcg_engine_close(self.engine, on_closed, &self, &err), 0);
   turn_until(self.engine, &self.closed);
   check_all(&self);
+  size_t stack = mcg_fibers_high_water(self.engine);
+  print_message("deepest stack: %zu KiB\n", stack >> 10);
+  assert_true(stack > 0 && stack <= 128 << 10); /* of 256, of 512 under AddressSanitizer */
   remove_tree(self.directory);
   mcg_engine_free(self.engine);
   assert_int_equal(uv_loop_close(&loop), 0);
