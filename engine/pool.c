@@ -11,7 +11,7 @@ struct mcg_pool {
   struct mcg_pool *next;
   mcg_engine *engine;
   char *kind; /* of the sandboxes in it: the configuration that makes one */
-  unsigned size;
+  unsigned size, taken;
   bool filling;
 };
 
@@ -57,15 +57,22 @@ static unsigned parked_in(const struct mcg_pool *pool, mcg_session **one)
 
 /* ---- making them -------------------------------------------------------------------------- */
 
+/* Making one takes a processor from who uses those that were taken: it waits for a pause in the
+ * taking, unless few are left. */
 static int fill_run(void *arg, mcg_error **err)
 {
   struct mcg_pool *pool = arg;
-  if (mcg_fiber_sleep(pool->engine, REFILL_AFTER_MS, err) < 0) return -1;
   while (parked_in(pool, NULL) < pool->size) {
-    mcg_session *session;
-    if (mcg_session_open_here(pool->engine, pool->kind, &session, err) < 0) return -1;
-    session->pool = pool;             /* our reference is the pool's */
-    mcg_session_no_deadline(session); /* it starts when someone opens it */
+    unsigned taken = pool->taken;
+    if (mcg_fiber_sleep(pool->engine, REFILL_AFTER_MS, err) < 0) return -1;
+    if (pool->taken != taken && parked_in(pool, NULL) > pool->size / 4) continue;
+    taken = pool->taken;
+    do {
+      mcg_session *session;
+      if (mcg_session_open_here(pool->engine, pool->kind, &session, err) < 0) return -1;
+      session->pool = pool;             /* our reference is the pool's */
+      mcg_session_no_deadline(session); /* it starts when someone opens it */
+    } while (pool->taken == taken && parked_in(pool, NULL) < pool->size);
   }
   return 0;
 }
@@ -96,6 +103,7 @@ mcg_session *mcg_pool_take(mcg_engine *engine, mcg_config *take_config)
   struct mcg_pool *pool = kind ? pool_of(engine, kind) : NULL;
   if (!pool) return NULL;
   pool->size = take_config->pool_size;
+  pool->taken++;
   mcg_session *session = NULL;
   parked_in(pool, &session);
   if (session) {
