@@ -39,6 +39,25 @@ static int check(const mcg_plan *plan, mcg_error **err)
   return mcg_fail(err, MCG_NOT_FOUND, "make it first", "subprocess: %s is no directory", directory);
 }
 
+/* Best effort: what was asked for and is not kept stands on the session. */
+static void tell_relaxed(mcg_session *session, const mcg_plan *plan)
+{
+  const mcg_limits *limits = &plan->limits;
+  const struct {
+    const char *mechanism;
+    const mcg_limit *limit;
+  } rows[] = {{"memory", &limits->memory_bytes},
+              {"cpu", &limits->cpu_milli},
+              {"pids", &limits->pids},
+              {"disk", &limits->disk_bytes}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (!rows[i].limit->written) continue;
+    mcg_session_enforce(session, rows[i].mechanism, "none: subprocess enforces no limits");
+    mcg_session_warn(session, "the limit on %s is not enforced (best effort)", rows[i].mechanism);
+  }
+  mcg_session_enforce(session, "network", "the host's");
+}
+
 static int subprocess_create(mcg_session *session, const mcg_plan *plan, mcg_place *out,
                              mcg_error **err)
 {
@@ -53,11 +72,13 @@ static int subprocess_create(mcg_session *session, const mcg_plan *plan, mcg_pla
   }
   mcg_spawn_spec spec = {.kind = MCG_KIND_PLAIN,
                          .carrier = framed,
+                         .nofile = (uint32_t)plan->limits.open_files.value,
                          .id = (char *)plan->session_id,
                          .workdir = self->directory};
   mcg_session_warn(session,
                    "subprocess isolates nothing: commands can read, change and reach whatever "
                    "this user can");
+  tell_relaxed(session, plan);
   if (mcg_spawner_create(mcg_session_engine(session), session, &spec, &self->jailed,
                          &out->stream_fd, err) < 0) {
     free(self->directory);

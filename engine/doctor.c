@@ -96,8 +96,7 @@ static void try_command(doctor *self, const char *id, mcg_session *session)
 
 static bool in_force(const char *value)
 {
-  return strcmp(value, "none") != 0 && strncmp(value, "absent", 6) != 0 &&
-         strcmp(value, "off") != 0;
+  return strncmp(value, "absent", 6) != 0 && strncmp(value, "off", 3) != 0;
 }
 
 static void list_mechanisms(doctor *self, const char *id, const mcg_session *session)
@@ -108,11 +107,11 @@ static void list_mechanisms(doctor *self, const char *id, const mcg_session *ses
   {
     const char *text = json_string_value(value);
     auto_free char *name = mcg_format("%s: %s", id, mechanism);
-    /* "capabilities: none" is the good news; limits are told apart below. */
-    bool limit = strcmp(mechanism, "memory_mb") == 0 || strcmp(mechanism, "cpu_count") == 0 ||
-                 strcmp(mechanism, "pid_limit") == 0;
-    if (name && text && !limit)
-      add(self, name, strcmp(mechanism, "capabilities") == 0 || in_force(text), text, NULL);
+    /* The machine's limits have lines of their own; elsewhere "none" is the good news. */
+    bool limit = strcmp(mechanism, "memory") == 0 || strcmp(mechanism, "cpu") == 0 ||
+                 strcmp(mechanism, "pids") == 0;
+    if (name && text && !(limit && strncmp(text, "none", 4) == 0))
+      add(self, name, in_force(text), text, NULL);
   }
 }
 

@@ -221,6 +221,24 @@ static void warns_about_no_walls(void **state)
   close_session(session);
 }
 
+/* What is relaxed stands on the session. */
+static void tells_what_it_relaxed(void **state)
+{
+  (void)state;
+  mcg_session *session =
+      open_session("{\"backend\":\"subprocess\",\"enforcement\":\"best_effort\",\"limits\":{"
+                   "\"memory_mb\":64,\"open_files\":77}}");
+  char *info = mcg_session_info(session);
+  assert_non_null(strstr(info, "\"memory\":\"none"));
+  assert_non_null(strstr(info, "the limit on memory is not enforced"));
+  free(info);
+  outcome out;
+  run_shell(session, "ulimit -n", &out);
+  assert_string_equal(out.result.stdout_data, "77\n");
+  outcome_fini(&out);
+  close_session(session);
+}
+
 /* A host that forgets a session is told, and the sandbox ends all the same. */
 static void notices_a_leak(void **state)
 {
@@ -348,13 +366,21 @@ static void tells_its_usage(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(closes_while_commands_run), cmocka_unit_test(ends_at_its_wall_limit),
-      cmocka_unit_test(limits_commands),           cmocka_unit_test(survives_memory),
-      cmocka_unit_test(survives_a_fork_bomb),      cmocka_unit_test(says_when_the_disk_is_full),
-      cmocka_unit_test(refuses_what_cannot_be),    cmocka_unit_test(counts_sessions_of_a_candidate),
-      cmocka_unit_test(warns_about_no_walls),      cmocka_unit_test(notices_a_leak),
-      cmocka_unit_test(is_opened_and_canceled),    cmocka_unit_test(ends_what_init_does_not),
-      cmocka_unit_test(outlives_its_spawner),      cmocka_unit_test(tells_its_usage),
+      cmocka_unit_test(closes_while_commands_run),
+      cmocka_unit_test(ends_at_its_wall_limit),
+      cmocka_unit_test(limits_commands),
+      cmocka_unit_test(survives_memory),
+      cmocka_unit_test(survives_a_fork_bomb),
+      cmocka_unit_test(says_when_the_disk_is_full),
+      cmocka_unit_test(refuses_what_cannot_be),
+      cmocka_unit_test(counts_sessions_of_a_candidate),
+      cmocka_unit_test(warns_about_no_walls),
+      cmocka_unit_test(tells_what_it_relaxed),
+      cmocka_unit_test(notices_a_leak),
+      cmocka_unit_test(is_opened_and_canceled),
+      cmocka_unit_test(ends_what_init_does_not),
+      cmocka_unit_test(outlives_its_spawner),
+      cmocka_unit_test(tells_its_usage),
   };
   return cmocka_run_group_tests(tests, engine_up, engine_down);
 }
