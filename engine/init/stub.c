@@ -301,6 +301,7 @@ static void run_launch(mcg_slot *slot)
     stub_wake(slot);
     return;
   }
+  slot->pid = (int)pid; /* a child that was killed before its first step has not noted it */
   int adjust = slot->error == 0 ? slot->launch->oom_adjust : 0;
   bool raised = adjust > 0 && write_oom_score((int)pid, (unsigned)adjust) > 0;
   stub_tell(slot, MCG_SLOT_STARTED); /* launch is init's to free from here on */

@@ -58,7 +58,7 @@ def exhaust_init(t):
     got = t.script("""
     mooncage.with(with_probe({}, { limits = { pid_limit = 200, open_files = 256 } }), function(session)
       local running, why = {}, "none"
-      for _ = 1, 400 do
+      for _ = 1, 250 do
         local process, err = session:start({ "sleep", MARK })
         if not process then why = err.code break end
         running[#running + 1] = process
