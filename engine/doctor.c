@@ -153,10 +153,11 @@ static void check_limits(doctor *self, const mcg_machine *machine)
 {
   static const char *const modes[] = {"no cgroup that this user may use", "cgroup v1", "cgroup v2"};
   const char *mode = machine->cgroup <= MCG_CGROUP_V2 ? modes[machine->cgroup] : "unknown";
-  auto_free char *v1 =
-      mcg_format("as root: for c in memory cpu pids; do mkdir -p /sys/fs/cgroup/$c/mooncage && "
-                 "chown -R %d /sys/fs/cgroup/$c/mooncage; done",
-                 (int)geteuid());
+  /* The shell that it is run in moves into cgroups of its user's own; `$$` is that shell. */
+  auto_free char *v1 = mcg_format(
+      "sudo sh -c 'for c in memory cpu pids; do d=/sys/fs/cgroup/$c/mooncage-%d; mkdir -p $d; "
+      "chown %d $d $d/tasks $d/cgroup.procs; echo '$$' > $d/cgroup.procs; done'",
+      (int)geteuid(), (int)geteuid());
   const char *v2 = "start it with: systemd-run --user --scope -p Delegate=yes mooncage ... (and "
                    "loginctl enable-linger)";
   const char *fix = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0 ? v2 : v1;
