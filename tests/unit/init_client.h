@@ -28,7 +28,7 @@
 #define MAYBE __attribute__((unused))
 
 /* Under valgrind everything takes long. */
-#define WAIT_MS (getenv("MOONCAGE_VALGRIND") ? 300000u : 30000u)
+#define WAIT_MS (getenv("MOONCAGE_VALGRIND") ? 300000u : 120000u)
 #define JOBS_MAX 16
 
 typedef struct job {

@@ -145,7 +145,9 @@ static const job *run(box *b, const char *shell)
 static bool works_inside(box *b, const char *name, const char *argument)
 {
   char line[PATH_MAX];
-  snprintf(line, sizeof line, "exec /opt/test_jail attack %s '%s'", name, argument);
+  /* The leak check of a sanitized build wants ptrace, which is not there inside, and would end it with 1. */
+  snprintf(line, sizeof line, "ASAN_OPTIONS=detect_leaks=0 exec /opt/test_jail attack %s '%s'",
+           name, argument);
   const job *j = run(b, line);
   if (j->signo || j->code > 1)
     fail_msg("attack %s: code %d signal %d: %s", name, j->code, j->signo, j->data[2]);
