@@ -328,6 +328,8 @@ static void tell_started(mcg_command *command)
         mcg_conn_send(command->conn, MCG_F_EOF, command->channel, i, NULL, NULL, 0);
   }
   for (int i = 0; i < 3; i++) close_fd(&command->ours[i]);
+  for (int signo = 1; command->early; command->early &= ~(1ull << signo++))
+    if (command->early >> signo & 1) mcg_command_signal(command, signo);
 }
 
 static void tell_exit(mcg_command *command)
@@ -452,6 +454,10 @@ void mcg_command_step(mcg_command *command)
 void mcg_command_signal(mcg_command *command, int signo)
 {
   if (command->exited || command->gone) return;
+  if (!command->started && signo > 0 && signo < 64) { /* there is no process yet to take it */
+    command->early |= 1ull << signo;
+    return;
+  }
   if (command->master >= 0 && mcg_pty_signal(command->master, signo)) return;
   signal_process(command->builtin ? command->parent_fd : command->slot->pidfd, signo);
 }
