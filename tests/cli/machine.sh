@@ -14,7 +14,7 @@ orphaned() {
     grep -q up "$work/up" && break
     sleep 0.05
   done
-  read -r spawner _ </proc/$pid/task/$pid/children
+  spawner=$(pgrep -P $pid)
   kill -KILL $pid "$spawner"
   wait $pid 2>/dev/null
   no_process "sleep ${nap}50" || return 1
