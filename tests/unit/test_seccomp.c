@@ -21,7 +21,8 @@
 
 /* ---- the machine: what the kernel accepts in a seccomp filter, and nothing else -------------- */
 
-static uint32_t run_code(const struct sock_filter *code, size_t len, const struct seccomp_data *data)
+static uint32_t run_code(const struct sock_filter *code, size_t len,
+                         const struct seccomp_data *data)
 {
   uint32_t a = 0;
   for (size_t at = 0; at < len; at++) {
@@ -575,7 +576,8 @@ static void set_id_bits_are_refused_beside_a_writable_bind(void **state)
     assert_int_equal(setid(SYS_open, creat, modes[i], 0), EPERM);
     assert_int_equal(setid(SYS_openat, 0, creat, modes[i]), EPERM);
     assert_int_equal(setid(SYS_openat, 0, tmpfile, modes[i]), EPERM);
-    assert_int_equal(setid(SYS_openat, 0, 0, modes[i]), 0); /* makes nothing: the mode is not read */
+    assert_int_equal(setid(SYS_openat, 0, 0, modes[i]),
+                     0); /* makes nothing: the mode is not read */
   }
   assert_int_equal(setid(SYS_openat2, 0, 0, 0), ENOSYS);
   assert_int_equal(setid(SYS_chmod, 01777, 0, 0), 0);
@@ -632,7 +634,7 @@ int main(void)
       cmocka_unit_test(a_terminal_is_not_typed_into),
       cmocka_unit_test(sockets_are_local_or_inet),
       cmocka_unit_test(the_limit_on_cores_stays),
-    cmocka_unit_test(set_id_bits_are_refused_beside_a_writable_bind),
+      cmocka_unit_test(set_id_bits_are_refused_beside_a_writable_bind),
       cmocka_unit_test(others_are_not_tuned),
       cmocka_unit_test(prctl_and_personality),
   };

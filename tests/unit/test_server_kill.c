@@ -237,7 +237,7 @@ static void test_attached_client(void **state)
   job *detached = start_marked(other, MCG_EXEC_DETACH, three, "sleep 600");
   client_until(c, mine->len[1]);
   client_until(other, theirs->len[1] && detached->started);
-  while (marked(one) < 2) usleep(5000); /* `up` comes before its sleep does */
+  while (marked(one) < 2) usleep(5000);                   /* `up` comes before its sleep does */
   client_send(other, MCG_F_KILL, mine->channel, 0, NULL); /* not its own: nothing happens */
   client_free(other);
   for (int i = 0; marked(two); i++) {

@@ -30,7 +30,7 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define MARKER 0xE00u /* ERRNO data of an answer that becomes a jump to block MARKER + n */
 #define BLOCKS_MAX 64
-#define NUMBERS 1024  /* more than any architecture has; all above answers as the last does */
+#define NUMBERS 1024 /* more than any architecture has; all above answers as the last does */
 #define X32 0x40000000u
 #define PROGRAM_MAX 2048
 

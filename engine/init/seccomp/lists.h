@@ -521,11 +521,18 @@ static const arg_rule OPEN_RULES[] = {ONE(0, 1, MAKES, 0), ONE(0, 2, SETID, 0)};
 static const arg_rule OPENAT_RULES[] = {ONE(0, 2, MAKES, 0), ONE(0, 3, SETID, 0)};
 
 static const arg_block SETID_BLOCKS[] = {
-    BLOCK("chmod", MODE_IN_1, EPERM),      BLOCK("fchmod", MODE_IN_1, EPERM),
-    BLOCK("fchmodat", MODE_IN_2, EPERM),   BLOCK("creat", MODE_IN_1, EPERM),
-    BLOCK("open", OPEN_RULES, EPERM),      BLOCK("openat", OPENAT_RULES, EPERM),
-    BLOCK("mknod", MODE_IN_1, EPERM),      BLOCK("mknodat", MODE_IN_2, EPERM),
-    {.call = {.name = "fchmodat2", .number = 452}, .rules = MODE_IN_2, .count = 1, .otherwise = EPERM},
+    BLOCK("chmod", MODE_IN_1, EPERM),
+    BLOCK("fchmod", MODE_IN_1, EPERM),
+    BLOCK("fchmodat", MODE_IN_2, EPERM),
+    BLOCK("creat", MODE_IN_1, EPERM),
+    BLOCK("open", OPEN_RULES, EPERM),
+    BLOCK("openat", OPENAT_RULES, EPERM),
+    BLOCK("mknod", MODE_IN_1, EPERM),
+    BLOCK("mknodat", MODE_IN_2, EPERM),
+    {.call = {.name = "fchmodat2", .number = 452},
+     .rules = MODE_IN_2,
+     .count = 1,
+     .otherwise = EPERM},
     {.call = {.name = "openat2"}, .otherwise = ENOSYS},
 };
 
