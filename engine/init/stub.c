@@ -295,6 +295,7 @@ static void run_launch(mcg_slot *slot)
 {
   long pid = start_child(slot);
   if (pid < 0) {
+    slot->pidfd = -1; /* the kernel may have written a number that it took back: EAGAIN comes late */
     slot->error = (int)-pid;
     slot->step = MCG_STEP_FORK;
     stub_tell(slot, MCG_SLOT_REFUSED | MCG_SLOT_GONE);
@@ -340,5 +341,7 @@ int mcg_stub_start(mcg_slot *slot, int *pidfd)
 {
   int flags = CLONE_VM | CLONE_FILES | CLONE_PIDFD | SIGCHLD;
   int pid = clone(stub_main, slot, flags, slot, pidfd);
-  return pid < 0 ? -errno : pid;
+  if (pid >= 0) return pid;
+  *pidfd = -1; /* as above: whoever has the number now must not find it closed */
+  return -errno;
 }
