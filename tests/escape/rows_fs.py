@@ -380,7 +380,7 @@ def setuid(t):
                 t.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", t.path("suid"), "ids"]), "euid")
         t.stopped(t.run(t.sandbox_argv(["/b/suid", "ids"], ("--bind", t.dir + ":/b"))))
     else:
-        raise Skip("its control needs root: a set-uid file of another user")
+        t.note("its control needs root: a set-uid file of another user")
     got = t.script("""
     mooncage.with(with_probe(), function(session)
       local file = assert(io.open(BIN .. "/sbx-probe", "rb"))

@@ -162,7 +162,7 @@ def time_and_name(t):
 @row("KS-12", "device nodes: fuse, kvm, mem, tun, vhost, loop, disks, consoles", "fresh /dev with five nodes")
 def devices(t):
     outside = t.bare_root("devices")
-    if len(outside.allowed()) < 5:
+    if not outside.unproven and len(outside.allowed()) < 5:
         raise Hole("the control proves nothing: hardly a node can be opened outside")
     t.stopped(t.inside("devices"))
     got = t.shell("find /dev -type c -o -type b | sort")
@@ -176,7 +176,7 @@ def devices(t):
 def cgroups(t):
     t.mkdir("m")
     outside = t.bare_root("cgroup", t.path("m"), prefix=("unshare", "-m"))
-    if not outside.allowed():
+    if not outside.unproven and not outside.allowed():
         raise Hole("the control proves nothing: " + outside.brief())
     t.stopped(t.inside("cgroup", "/tmp"))
     with open("/proc/self/cgroup") as file:
