@@ -20,7 +20,7 @@ static char place[64];
 static int place_fd = -1, root_fd = -1;
 
 /* What a failure leaves in memory, the end of the process frees in the real thing. */
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
   return "detect_leaks=0";

@@ -22,6 +22,7 @@ typedef struct outcome { /* of one operation */
   char *text;        /* JSON or bytes */
   size_t len;
   int pid, starts;
+  size_t heard; /* bytes of output, with heard_events */
 } outcome;
 
 static mcg_engine *engine;
@@ -139,6 +140,22 @@ UNUSED static void take_start(void *data, int pid)
 
 UNUSED static const mcg_exec_events plain_events = {.on_started = take_start,
                                                     .on_done = take_result};
+
+/* The same, and `heard` counts what has come: to go on when a command has said something. */
+UNUSED static bool hear(void *data, int stream, const void *bytes, size_t len)
+{
+  (void)stream, (void)bytes;
+  ((outcome *)data)->heard += len;
+  return true;
+}
+
+UNUSED static const mcg_exec_events heard_events = {
+    .on_started = take_start, .on_output = hear, .on_done = take_result};
+
+UNUSED static void until_heard(outcome *out, size_t len)
+{
+  while (out->heard < len && !out->completions) uv_run(mcg_engine_loop(engine), UV_RUN_ONCE);
+}
 
 UNUSED static void run_spec(mcg_session *session, const mcg_exec_spec *spec, outcome *out)
 {

@@ -424,12 +424,12 @@ CASE(gets_signals)
       mcg_exec_start(
           session,
           SPEC(.shell = "trap 'echo got; exit 9' USR1; echo ready; while :; do sleep 0.02; done"),
-          &plain_events, &out, &exec, NULL),
+          &heard_events, &out, &exec, NULL),
       0);
   assert_int_equal(mcg_exec_signal(exec, "SIGNONSENSE", &err), -1);
   assert_int_equal(err->code, MCG_INVALID);
   mcg_error_free(err);
-  turn_for(300);
+  until_heard(&out, strlen("ready\n"));
   assert_int_equal(mcg_exec_signal(exec, "usr1", NULL), 0);
   until(&out);
   assert_int_equal(out.result.exit_code, 9);
@@ -448,9 +448,9 @@ CASE(has_a_terminal)
           session,
           SPEC(.shell = "stty size; tty -s && echo tty; read line; stty size; echo \"<$line>\"",
                .pty = true, .cols = 90, .rows = 31, .stdin_mode = MCG_STDIN_PIPE),
-          &plain_events, &out, &exec, NULL),
+          &heard_events, &out, &exec, NULL),
       0);
-  turn_for(200);
+  until_heard(&out, strlen("31 90\r\ntty\r\n"));
   assert_int_equal(mcg_exec_resize(exec, 100, 40, NULL), 0);
   assert_int_equal(mcg_exec_write(exec, "hello\n", 6, NULL, NULL, NULL), 0);
   until(&out);
