@@ -318,8 +318,12 @@ static int clone_limited(mcg_spawner_state *state, mcg_box *box, request *r)
   state->jails++;
   if (state->cgroups.mode != MCG_CGROUP_NONE && take_group(state, box, r) < 0) return -1;
   if (limit(state, box, &r->order.spec, &r->enforced, &r->failure) < 0) return -1;
+  if (r->order.template && mcg_template_enter(&state->template) < 0)
+    return mcg_failure_set(&r->failure, "mounts", errno, "enter the namespace of the template");
   box->pid = mcg_jail_clone(&r->order, &box->pidfd);
-  return box->pid < 0 ? clone_failed(errno, &r->failure) : 0;
+  int error = errno;
+  if (r->order.template) mcg_template_leave(&state->template);
+  return box->pid < 0 ? clone_failed(error, &r->failure) : 0;
 }
 
 static int choose_ids(mcg_spawner_state *state, mcg_box *box, request *r)

@@ -1,6 +1,7 @@
 /* template.c: when a template serves, and building it with the steps that build any root. */
 #include "template.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,20 +61,28 @@ static int build(void)
   return rc;
 }
 
+/* The namespace that the template is mounted in; the spawner is there only to build and to clone. */
+static bool open_space(mcg_template *template)
+{
+  template->home = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+  if (template->home < 0 || unshare(CLONE_NEWNS) < 0) return false;
+  template->space = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+  return template->space >= 0 && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) == 0;
+}
+
 static bool make(mcg_template *template, const struct timespec *etc)
 {
-  if (template->place)
-    umount2(PLACE, MNT_DETACH);
-  else if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
-    return false;
+  bool again = template->place != NULL;
   template->place = NULL;
   template->etc = *etc;
+  bool there = again ? mcg_template_enter(template) == 0 : open_space(template);
+  if (there && again) umount2(PLACE, MNT_DETACH);
   mode_t mask = umask(022);
-  int rc = build();
+  int rc = there ? build() : -1;
   umask(mask);
-  if (chdir("/") < 0 || rc < 0) return false;
-  template->place = ROOT;
-  return true;
+  if (template->home >= 0) mcg_template_leave(template);
+  if (rc == 0) template->place = ROOT;
+  return rc == 0;
 }
 
 const char *mcg_template_for(mcg_template *template, const mcg_spawn_spec *spec)
@@ -85,4 +94,15 @@ const char *mcg_template_for(mcg_template *template, const mcg_spawn_spec *spec)
                etc.st_mtim.tv_nsec == template->etc.tv_nsec;
   if (!fresh && !make(template, &etc.st_mtim)) template->failed = true;
   return template->failed ? NULL : template->place;
+}
+
+int mcg_template_enter(const mcg_template *template)
+{
+  return setns(template->space, CLONE_NEWNS);
+}
+
+void mcg_template_leave(const mcg_template *template)
+{
+  /* What is mounted by name, and what is removed at the end, is at home: elsewhere it would be another. */
+  if (setns(template->home, CLONE_NEWNS) < 0) _exit(1);
 }
