@@ -39,6 +39,7 @@ typedef struct mcg_spawner_state {
   int engine; /* the socket */
   int engine_pidfd;
   int self_pidfd; /* given to the children */
+  int proc;       /* /proc, lent to the children */
   int epoll;
   pid_t engine_pid;
   pid_t self; /* who owns groups and directories: they carry this number in their names, with */

@@ -22,6 +22,7 @@ void mcg_jail_order_init(mcg_jail_order *order)
   *order = (mcg_jail_order){.control = -1,
                             .spawner_pidfd = -1,
                             .cgroup = -1,
+                            .proc = -1,
                             .range = 1,
                             .rootfs = -1,
                             .project = -1,
@@ -186,6 +187,7 @@ static void child(const mcg_jail_order *order)
   jail.gid = range ? 0 : order->spec.gid ? order->spec.gid : 1000;
   jail.foreign = order->spec.rootfs != NULL;
   if (jail.foreign) jail.fresh = "x";
+  if (order->standing) jail.fresh = "";
   if (build(&jail) < 0) {
     mcg_tell_failed(jail.control, order->spec.carrier, jail.step, jail.error, jail.why);
     _exit(1);

@@ -25,7 +25,8 @@ typedef struct mcg_jail_order {
   int doors[MCG_CONTROLLERS];  /* v1: the files to enter by */
   bool take_uid;               /* the caller is root and gives the sandbox host_uid and host_gid */
   uint32_t host_uid, host_gid; /* who the sandbox is on the host */
-  const char *template;        /* where the root is mounted already, or NULL */
+  bool standing;               /* cloned where the root stands already (template.h) */
+  int proc;                    /* the host's /proc, borrowed: its id maps are written through it */
   uint32_t range;              /* length of the id map; 1 but for profile packages */
   int go[2];    /* range > 1: a pipe; a byte comes when the spawner has written the maps */
   int rootfs;   /* detached mounts made by a privileged spawner */
@@ -48,7 +49,8 @@ pid_t mcg_jail_clone(const mcg_jail_order *order, int *pidfd);
 /* While it builds, the working directory is the stage: a sized tmpfs of its own with
  *   r   the new root        d   what commands write to (and where a disk image is mounted)
  *   x   what is laid over a rootfs: dev, proc, etc
- * `fresh` is where dev, proc and etc are built: in r itself, or in x for a foreign rootfs. */
+ * `fresh` is where dev, proc and etc are built: in r itself, or in x for a foreign rootfs. Where the root
+ * stands already `fresh` is "", and the stage holds only d. */
 typedef struct mcg_jail {
   const mcg_jail_order *order;
   const mcg_spawn_spec *spec;
@@ -59,7 +61,7 @@ typedef struct mcg_jail {
   int rootfs, original,
       mounts[MCG_JAIL_MOUNTS_MAX]; /* detached: the spawner's, else taken by the child */
   bool foreign;                    /* the root is somebody's rootfs */
-  const char *fresh;               /* "r" or "x" */
+  const char *fresh;               /* "r", "x" or "" */
   const char *mechanisms[MCG_JAIL_MECHANISMS + 1];
   unsigned mechanism_count, text_len;
   char text[2048];  /* the mechanisms' bytes */
@@ -76,9 +78,10 @@ void mcg_tell_failed(int fd, uint32_t carrier, const char *step, int number, con
 /* "name=value" for HELLO. */
 void mcg_jail_note(mcg_jail *jail, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-int mcg_jail_maps(mcg_jail *jail);   /* who it is: uid and gid maps */
-int mcg_jail_mounts(mcg_jail *jail); /* the whole file system, pivot_root included */
-int mcg_jail_rootfs(mcg_jail *jail); /* r from spec.rootfs */
+int mcg_jail_maps(mcg_jail *jail);     /* who it is: uid and gid maps */
+int mcg_jail_mounts(mcg_jail *jail);   /* the whole file system, pivot_root included */
+int mcg_jail_standing(mcg_jail *jail); /* what is the same of it for all, for template.c */
+int mcg_jail_rootfs(mcg_jail *jail);   /* r from spec.rootfs */
 int mcg_jail_rootfs_cover(mcg_jail *jail);
 int mcg_jail_dev_places(mcg_jail *jail); /* fresh/dev: what is mounted on, while it can be made */
 int mcg_jail_dev(mcg_jail *jail);        /* fresh/dev: the nodes */

@@ -10,9 +10,10 @@
 #include "jail.h"
 #include "kernel.h"
 
-static int put(const char *path, const char *text, size_t len)
+/* Paths through the host's /proc: where the root stands already, its own knows nobody. */
+static int put(int proc, const char *path, const char *text, size_t len)
 {
-  int fd = open(path, O_WRONLY | O_CLOEXEC);
+  int fd = openat(proc, path, O_WRONLY | O_CLOEXEC);
   if (fd < 0) return -1;
   ssize_t put = write(fd, text, len);
   int error = errno;
@@ -21,11 +22,11 @@ static int put(const char *path, const char *text, size_t len)
   return put == (ssize_t)len ? 0 : -1;
 }
 
-static int put_line(const char *path, uint32_t inside, uint32_t outside)
+static int put_line(int proc, const char *path, uint32_t inside, uint32_t outside)
 {
   char line[48];
   int len = snprintf(line, sizeof line, "%u %u 1\n", inside, outside);
-  return put(path, line, (size_t)len);
+  return put(proc, path, line, (size_t)len);
 }
 
 /* What the kernel counts for a user namespace it counts for the one above, too: without a share of its
@@ -35,11 +36,10 @@ static void bound(mcg_jail *jail)
 {
   static const struct {
     const char *path, *most;
-  } bounds[] = {{"/proc/sys/user/max_user_namespaces", "0"},
-                {"/proc/sys/user/max_inotify_instances", "64"}};
+  } bounds[] = {{"sys/user/max_user_namespaces", "0"}, {"sys/user/max_inotify_instances", "64"}};
   unsigned done = 0;
   for (size_t i = 0; i < 2; i++)
-    done += put(bounds[i].path, bounds[i].most, strlen(bounds[i].most)) == 0;
+    done += put(jail->order->proc, bounds[i].path, bounds[i].most, strlen(bounds[i].most)) == 0;
   mcg_jail_note(jail, "nested_namespaces=%s",
                 done == 2 ? "none, by count and seccomp" : "none, by seccomp");
 }
@@ -47,11 +47,11 @@ static void bound(mcg_jail *jail)
 static int one_uid(mcg_jail *jail)
 {
   const mcg_jail_order *order = jail->order;
-  if (put("/proc/self/setgroups", "deny", 4) < 0)
+  if (put(order->proc, "self/setgroups", "deny", 4) < 0)
     return mcg_jail_fail(jail, "maps", errno, "deny setgroups in the user namespace");
-  if (put_line("/proc/self/uid_map", jail->uid, order->host_uid) < 0)
+  if (put_line(order->proc, "self/uid_map", jail->uid, order->host_uid) < 0)
     return mcg_jail_fail(jail, "maps", errno, "map uid %u to %u", order->host_uid, jail->uid);
-  if (put_line("/proc/self/gid_map", jail->gid, order->host_gid) < 0)
+  if (put_line(order->proc, "self/gid_map", jail->gid, order->host_gid) < 0)
     return mcg_jail_fail(jail, "maps", errno, "map gid %u to %u", order->host_gid, jail->gid);
   mcg_jail_note(jail, "user_namespace=on, uid %u", jail->uid);
   return 0;

@@ -97,19 +97,19 @@ int mcg_jail_write(const char *path, mode_t mode, const char *text, size_t len)
 
 /* ---- the stage ------------------------------------------------------------------------------ */
 
-static int mount_stage(mcg_jail *jail)
+/* A tmpfs on the first of the places that is there; then that is the working directory. */
+static int mount_stage(mcg_jail *jail, const char *const *places)
 {
-  static const char *const places[] = {"/tmp", "/run", "/mnt", "/srv"};
   char options[96] = "mode=755";
   uint64_t disk = jail->order->disk >= 0 ? 16u << 20 : jail->spec->disk;
   uint64_t inodes = mcg_disk_inodes(disk);
   if (disk)
     snprintf(options, sizeof options, "mode=755,size=%llu,nr_inodes=%llu", (unsigned long long)disk,
              (unsigned long long)inodes);
-  for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-    if (mount("tmpfs", places[i], "tmpfs", MS_NOSUID | MS_NODEV, options) == 0)
-      return chdir(places[i]);
-  return -1;
+  for (; *places; places++)
+    if (mount("tmpfs", *places, "tmpfs", MS_NOSUID | MS_NODEV, options) == 0 && chdir(*places) == 0)
+      return 0;
+  return mcg_jail_fail(jail, "disk", errno, "mount the sandbox's tmpfs");
 }
 
 /* What comes from the host by its name, while the names are still those of the host: the stage may lie
@@ -135,14 +135,18 @@ static int take_sources(mcg_jail *jail)
   return 0;
 }
 
-static int make_stage(mcg_jail *jail)
+static int begin(mcg_jail *jail)
 {
   if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
     return mcg_jail_fail(jail, "mounts", errno, "make the mounts private");
-  if (take_sources(jail) < 0) return -1;
-  if (mount_stage(jail) < 0) return mcg_jail_fail(jail, "disk", errno, "mount the sandbox's tmpfs");
-  if (mkdir("r", 0755) < 0 || mkdir("d", 0755) < 0 || (jail->foreign && mkdir("x", 0755) < 0))
-    return mcg_jail_fail(jail, "disk", errno, "make directories on the sandbox's tmpfs");
+  return take_sources(jail);
+}
+
+/* What commands write to, all on one disk, so that the limit is one. */
+static int make_disk(mcg_jail *jail)
+{
+  if (mkdir("d", 0755) < 0)
+    return mcg_jail_fail(jail, "disk", errno, "make a directory on the disk");
   if (jail->order->disk >= 0) {
     int place = open("d", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (place < 0 || mcg_sys_move_mount(jail->order->disk, place) < 0)
@@ -157,6 +161,15 @@ static int make_stage(mcg_jail *jail)
   for (size_t i = 0; i < MCG_JAIL_WRITABLES; i++)
     if (mkdir(dirs[i].on_disk, dirs[i].mode) < 0)
       return mcg_jail_fail(jail, "disk", errno, "make %s", dirs[i].inside);
+  return 0;
+}
+
+static int make_stage(mcg_jail *jail)
+{
+  static const char *const places[] = {"/tmp", "/run", "/mnt", "/srv", NULL};
+  if (begin(jail) < 0 || mount_stage(jail, places) < 0) return -1;
+  if (mkdir("r", 0755) < 0 || (jail->foreign && mkdir("x", 0755) < 0))
+    return mcg_jail_fail(jail, "disk", errno, "make directories on the sandbox's tmpfs");
   return 0;
 }
 
@@ -284,7 +297,7 @@ static int writable(mcg_jail *jail, const mcg_jail_writable *dir, bool standard)
 {
   char place[64];
   if (standard && !jail->foreign) { /* our own tree: nobody put a link there */
-    snprintf(place, sizeof place, "r%s", dir->inside);
+    snprintf(place, sizeof place, "%s%s", jail->fresh, dir->inside);
     if (mount(dir->on_disk, place, NULL, MS_BIND, NULL) < 0)
       return mcg_jail_fail(jail, "mounts", errno, "bind %s", dir->inside);
     return 0;
@@ -351,19 +364,10 @@ int mcg_jail_host_root(mcg_jail *jail)
   return mcg_jail_dev(jail);
 }
 
-static int from_template(mcg_jail *jail)
-{
-  if (mount(jail->order->template, "r", NULL, MS_BIND | MS_REC, NULL) < 0)
-    return mcg_jail_fail(jail, "mounts", errno, "bind the template of the root");
-  jail->root = openat(AT_FDCWD, "r", O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (jail->root < 0) return mcg_jail_fail(jail, "mounts", errno, "open the new root");
-  return 0;
-}
-
 static int from_host(mcg_jail *jail)
 {
-  if ((jail->order->template ? from_template(jail) : mcg_jail_host_root(jail)) < 0) return -1;
-  return mcg_jail_pts(jail) < 0 ? -1 : mcg_jail_proc(jail);
+  if (mcg_jail_host_root(jail) < 0 || mcg_jail_pts(jail) < 0) return -1;
+  return mcg_jail_proc(jail);
 }
 
 static int from_rootfs(mcg_jail *jail)
@@ -374,9 +378,35 @@ static int from_rootfs(mcg_jail *jail)
   return mcg_jail_proc(jail) < 0 ? -1 : mcg_jail_rootfs_cover(jail);
 }
 
+/* ---- the template ---------------------------------------------------------------------------- */
+
+int mcg_jail_standing(mcg_jail *jail)
+{
+  if (make_stage(jail) < 0 || mcg_jail_host_root(jail) < 0) return -1;
+  if (mount("proc", "r/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+    return mcg_jail_fail(jail, "proc", errno, "mount a /proc of nobody");
+  return turn(jail);
+}
+
+/* The root stands. The stage lies on the workdir until the workdir itself lies on it: then nothing of
+ * the stage but what is bound elsewhere can be reached. */
+static int from_standing(mcg_jail *jail)
+{
+  const char *const places[] = {jail->workdir, NULL};
+  if (begin(jail) < 0 || mount_stage(jail, places) < 0 || make_disk(jail) < 0) return -1;
+  jail->root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (jail->root < 0) return mcg_jail_fail(jail, "mounts", errno, "open the root");
+  if (mcg_jail_pts(jail) < 0 || mcg_jail_proc(jail) < 0 || bind_places(jail) < 0) return -1;
+  if (writables(jail) < 0 || binds(jail) < 0) return -1;
+  if (chdir("/") < 0) return mcg_jail_fail(jail, "mounts", errno, "enter the root");
+  mcg_jail_note(jail, "mount_namespace=on, pivoted");
+  return 0;
+}
+
 int mcg_jail_mounts(mcg_jail *jail)
 {
-  if (make_stage(jail) < 0) return -1;
+  if (jail->order->standing) return from_standing(jail);
+  if (make_stage(jail) < 0 || make_disk(jail) < 0) return -1;
   if ((jail->foreign ? from_rootfs(jail) : from_host(jail)) < 0) return -1;
   if (writables(jail) < 0 || binds(jail) < 0) return -1;
   return turn(jail);

@@ -318,11 +318,14 @@ static int clone_limited(mcg_spawner_state *state, mcg_box *box, request *r)
   state->jails++;
   if (state->cgroups.mode != MCG_CGROUP_NONE && take_group(state, box, r) < 0) return -1;
   if (limit(state, box, &r->order.spec, &r->enforced, &r->failure) < 0) return -1;
-  if (r->order.template && mcg_template_enter(&state->template) < 0)
-    return mcg_failure_set(&r->failure, "mounts", errno, "enter the namespace of the template");
-  box->pid = mcg_jail_clone(&r->order, &box->pidfd);
+  mcg_jail_order *order = &r->order;
+  order->proc = state->proc;
+  order->standing = state->root && mcg_template_serves(&state->template, order);
+  if (order->standing && mcg_template_enter(&state->template) < 0)
+    return mcg_failure_set(&r->failure, "mounts", errno, "enter the template's namespace");
+  box->pid = mcg_jail_clone(order, &box->pidfd);
   int error = errno;
-  if (r->order.template) mcg_template_leave(&state->template);
+  if (order->standing) mcg_template_leave(&state->template);
   return box->pid < 0 ? clone_failed(error, &r->failure) : 0;
 }
 
@@ -349,7 +352,6 @@ static int jail_start(mcg_spawner_state *state, mcg_box *box, request *r)
   if (r->order.spec.mount_count > MCG_JAIL_MOUNTS_MAX)
     return mcg_failure_set(&r->failure, "bind", E2BIG, "more than %d binds", MCG_JAIL_MOUNTS_MAX);
   r->order.spawner_pidfd = state->self_pidfd;
-  if (state->root) r->order.template = mcg_template_for(&state->template, &r->order.spec);
   if (choose_ids(state, box, r) < 0 || mcg_place_prepare(state, &r->order, &r->failure) < 0)
     return -1;
   if (r->order.spec.disk_image)
@@ -585,6 +587,7 @@ static int start(mcg_spawner_state *state)
   state->self_start = mcg_start_time(state->self);
   state->epoll = epoll_create1(EPOLL_CLOEXEC);
   state->self_pidfd = mcg_sys_pidfd_open(getpid());
+  state->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (state->epoll < 0 || state->self_pidfd < 0) return -1;
   learn_rights(state);
   mcg_cgroups_open(&state->cgroups, state->self, state->self_start);

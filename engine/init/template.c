@@ -1,19 +1,20 @@
-/* template.c: when a template serves, and building it with the steps that build any root. */
+/* template.c: when a template serves, and building it, in a child, with the steps that build any root. */
 #include "template.h"
 
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "jail.h"
+#include "kernel.h"
 
-/* A directory that nobody binds into a sandbox. What is mounted here is in the spawner's namespace only. */
-#define PLACE "/sys/bus"
-#define ROOT PLACE "/r"
+#define ROOT_SIZE (4u << 20) /* of the tmpfs that holds directories, links and a few small files */
+
+/* ---- whom it serves --------------------------------------------------------------------------- */
 
 static bool same(const char *text, const char *usual)
 {
@@ -26,6 +27,7 @@ static bool place_is_there(const char *target)
   static const char *const empty[] = {"/opt", "/mnt", "/srv", "/root"};
   static const char *const above[] = {"/tmp/", "/var/tmp/", "/run/", "/home/sandbox/",
                                       "/workspace/"};
+  if (strstr(target, "/.") || strstr(target, "//")) return false;
   for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
     if (strcmp(target, empty[i]) == 0) return true;
   for (size_t i = 0; i < sizeof above / sizeof *above; i++)
@@ -33,67 +35,88 @@ static bool place_is_there(const char *target)
   return false;
 }
 
-static bool usual(const mcg_spawn_spec *spec)
+static bool usual(const mcg_jail_order *order)
 {
+  const mcg_spawn_spec *spec = &order->spec;
   for (size_t i = 0; i < spec->mount_count; i++)
-    if (!place_is_there(spec->mounts[i].target)) return false;
-  return !spec->rootfs && !spec->project && spec->network == 0 &&
-         spec->profile != MCG_PROFILE_PACKAGES && (!spec->uid || spec->uid == 1000) &&
-         (!spec->gid || spec->gid == 1000) && same(spec->hostname, "sandbox") &&
-         same(spec->workdir, "/workspace");
+    if (order->mounts[i] < 0 || !place_is_there(spec->mounts[i].target)) return false;
+  return !spec->rootfs && !spec->project && spec->network == 0 && order->range <= 1 &&
+         spec->profile != MCG_PROFILE_PACKAGES && order->disk < 0 &&
+         (!spec->uid || spec->uid == 1000) && (!spec->gid || spec->gid == 1000) &&
+         same(spec->hostname, "sandbox") && same(spec->workdir, "/workspace");
 }
 
-static int build(void)
+/* ---- building --------------------------------------------------------------------------------- */
+
+/* Says whether it stands, then stays until the other end has gone: its namespace has been taken, or
+ * nobody is left to take it. */
+static void build(int parent) __attribute__((noreturn));
+static void build(int parent)
 {
-  static const mcg_jail_order order;
-  mcg_jail jail = {.order = &order,
-                   .spec = &order.spec,
-                   .workdir = "/workspace",
-                   .uid = 1000,
-                   .gid = 1000,
-                   .root = -1,
-                   .fresh = "r"};
-  int rc = mount("tmpfs", PLACE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=4m,nr_inodes=1024");
-  if (rc == 0) rc = chdir(PLACE);
-  if (rc == 0) rc = mkdir("r", 0755);
-  if (rc == 0) rc = mcg_jail_host_root(&jail);
-  if (jail.root >= 0) close(jail.root);
-  return rc;
+  static mcg_jail jail;
+  mcg_jail_order order;
+  mcg_jail_order_init(&order);
+  order.spec.disk = ROOT_SIZE;
+  umask(022);
+  jail = (mcg_jail){.order = &order,
+                    .spec = &order.spec,
+                    .workdir = "/workspace",
+                    .uid = 1000,
+                    .gid = 1000,
+                    .root = -1,
+                    .fresh = "r"};
+  char answer = mcg_jail_standing(&jail) == 0 ? '1' : '0';
+  if (write(parent, &answer, 1) != 1) _exit(1);
+  while (read(parent, &answer, 1) < 0 && errno == EINTR) {
+  }
+  _exit(0);
 }
 
-/* The namespace that the template is mounted in; the spawner is there only to build and to clone. */
-static bool open_space(mcg_template *template)
+/* The child's mount namespace, by its number: it is alive, and waited for by nobody but us. */
+static int take_space(pid_t pid)
 {
-  template->home = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
-  if (template->home < 0 || unshare(CLONE_NEWNS) < 0) return false;
-  template->space = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
-  return template->space >= 0 && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) == 0;
+  char path[40];
+  snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)pid);
+  return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-static bool make(mcg_template *template, const struct timespec *etc)
+static int build_in_child(void)
 {
-  bool again = template->place != NULL;
-  template->place = NULL;
+  int pair[2], space = -1;
+  char answer = '0';
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) return -1;
+  mcg_clone_args args = {.flags = CLONE_NEWNS | CLONE_NEWPID};
+  pid_t pid = mcg_sys_clone3(&args);
+  if (pid == 0) {
+    close(pair[0]);
+    build(pair[1]);
+  }
+  close(pair[1]);
+  if (pid > 0 && read(pair[0], &answer, 1) == 1 && answer == '1') space = take_space(pid);
+  close(pair[0]);
+  while (pid > 0 && waitpid(pid, NULL, __WALL) < 0 && errno == EINTR) {
+  }
+  return space;
+}
+
+static void make(mcg_template *template, const struct timespec *etc)
+{
+  if (template->made && template->space >= 0) close(template->space);
+  if (!template->made) template->home = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+  template->made = true;
   template->etc = *etc;
-  bool there = again ? mcg_template_enter(template) == 0 : open_space(template);
-  if (there && again) umount2(PLACE, MNT_DETACH);
-  mode_t mask = umask(022);
-  int rc = there ? build() : -1;
-  umask(mask);
-  if (template->home >= 0) mcg_template_leave(template);
-  if (rc == 0) template->place = ROOT;
-  return rc == 0;
+  template->space = template->home < 0 ? -1 : build_in_child();
 }
 
-const char *mcg_template_for(mcg_template *template, const mcg_spawn_spec *spec)
+bool mcg_template_serves(mcg_template *template, const mcg_jail_order *order)
 {
   struct stat etc;
-  if (template->failed || !usual(spec) || template->asked++ == 0 || stat("/etc", &etc) < 0)
-    return NULL;
-  bool fresh = template->place && etc.st_mtim.tv_sec == template->etc.tv_sec &&
+  bool failed = template->made && template->space < 0;
+  if (failed || !usual(order) || template->asked++ == 0 || stat("/etc", &etc) < 0) return false;
+  bool fresh = template->made && etc.st_mtim.tv_sec == template->etc.tv_sec &&
                etc.st_mtim.tv_nsec == template->etc.tv_nsec;
-  if (!fresh && !make(template, &etc.st_mtim)) template->failed = true;
-  return template->failed ? NULL : template->place;
+  if (!fresh) make(template, &etc.st_mtim);
+  return template->space >= 0;
 }
 
 int mcg_template_enter(const mcg_template *template)
@@ -103,6 +126,6 @@ int mcg_template_enter(const mcg_template *template)
 
 void mcg_template_leave(const mcg_template *template)
 {
-  /* What is mounted by name, and what is removed at the end, is at home: elsewhere it would be another. */
+  /* What is mounted by name, and what is removed at the end, is at home: elsewhere it is another. */
   if (setns(template->home, CLONE_NEWNS) < 0) _exit(1);
 }
