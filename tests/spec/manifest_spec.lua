@@ -156,7 +156,7 @@ END
     support.host(("git daemon --reuseaddr --export-all --base-path=%s --listen=127.0.0.1 " ..
       "--port=%s --detach --pid-file=%s/pid >/dev/null 2>&1"):format(base, port, base))
     for _ = 1, 100 do
-      daemon = support.read_file(base .. "/pid")
+      daemon = (support.read_file(base .. "/pid") or ""):match "%d+"
       if daemon then break end
       mooncage.sleep(0.05)
     end
