@@ -137,7 +137,7 @@ describe("an attached command", function()
     local directory = support.temporary()
     support.write_file(directory .. "/in", ("line\n"):rep(50000))
     local input = C.open(directory .. "/in", 0)
-    local output = C.open(directory .. "/out", 0x41, 0x1a4)
+    local output = C.open(directory .. "/out", 0x41, ffi.new("int", 0x1a4))
     local process = assert(session:_attach("cat; echo err >&2", {
       stdin_fd = input, stdout_fd = output, stderr_fd = output,
     }))
