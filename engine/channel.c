@@ -161,6 +161,8 @@ int mcg_channel_signal(mcg_channel *channel, int signo, mcg_error **err)
 
 int mcg_channel_resize(mcg_channel *channel, uint16_t cols, uint16_t rows, mcg_error **err)
 {
+  const mcg_carrier_ops *ops = channel->stream->ops;
+  if (channel->mapped && ops->resize && ops->resize(channel, cols, rows)) return 0;
   mcg_wire body;
   mcg_wire_init(&body);
   mcg_wire_put_u64(&body, MCG_TAG_COLS, cols);

@@ -373,6 +373,14 @@ static bool direct_started(mcg_channel *channel, int *fds, size_t count)
   return true;
 }
 
+/* The bytes written after it go through the same descriptor: they must not overtake it. */
+static bool direct_resize(mcg_channel *channel, uint16_t cols, uint16_t rows)
+{
+  struct winsize size = {.ws_col = cols, .ws_row = rows};
+  return channel->flags & MCG_EXEC_PTY && channel->flows[0].fd >= 0 &&
+         ioctl(channel->flows[0].fd, TIOCSWINSZ, &size) == 0;
+}
+
 static void direct_end(mcg_channel *channel)
 {
   for (int i = 0; i < 2; i++) flow_close(&channel->flows[i]);
@@ -384,6 +392,7 @@ const mcg_carrier_ops mcg_carrier_direct = {
     .put = direct_put,
     .started = direct_started,
     .feed = direct_feed,
+    .resize = direct_resize,
     .resume = direct_resume,
     .drain = direct_drain,
     .drop = direct_drop,

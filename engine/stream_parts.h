@@ -101,6 +101,8 @@ typedef struct mcg_carrier_ops {
   bool (*started)(mcg_channel *channel, int *fds, size_t count);
   void (*data)(mcg_channel *channel, const mcg_frame *frame, const uint8_t *body); /* or NULL */
   void (*feed)(mcg_channel *channel); /* move what waits for stdin */
+  /* Resize a terminal whose master is here; false: init has it. Or NULL. */
+  bool (*resize)(mcg_channel *channel, uint16_t cols, uint16_t rows);
   void (*resume)(mcg_flow *flow);
   void (*drain)(mcg_flow *flow);
   void (*drop)(mcg_flow *flow);      /* the receiver has gone */

@@ -291,11 +291,13 @@ static void writes_only_where_it_may(void **state)
 static void the_second_is_like_the_first(void **state)
 {
   (void)state;
-  static const char script[] = "for d in / /dev /etc /var /home /run /tmp; do ls $d; done; awk "
-                               "'{print $2, $3, substr($4, 1, 2)}' "
-                               "/proc/mounts; cat /etc/passwd /etc/hosts /etc/resolv.conf; echo x "
-                               "> /etc/x; echo x > /dev/null; "
-                               "echo x > /workspace/x && cat /workspace/x; echo end";
+  /* Of mounts that lie on each other the last counts; what the stage hides cannot be reached. */
+  static const char script[] =
+      "for d in / /dev /etc /var /home /run /tmp; do ls $d; done; "
+      "awk '$2 != \"/workspace/e\" {m[$2] = $3 \" \" substr($4, 1, 2)} "
+      "END {for (p in m) print p, m[p]}' /proc/mounts | sort; "
+      "cat /etc/passwd /etc/hosts /etc/resolv.conf; echo x > /etc/x; echo x > /dev/null; "
+      "echo x > /workspace/x && cat /workspace/x; ls -A /workspace; echo end";
   spawner s = spawner_start(as_uid);
   mcg_spawn_spec spec = plain_spec();
   char *seen[3];
@@ -303,7 +305,7 @@ static void the_second_is_like_the_first(void **state)
     box b;
     make(&s, &spec, &b);
     const job *j = run(&b, script);
-    assert_non_null(strstr(j->data[1], "x\nend\n"));
+    assert_non_null(strstr(j->data[1], "x\nx\nend\n"));
     seen[i] = strdup(j->data[1]);
     assert_true(box_destroy(&b));
   }
