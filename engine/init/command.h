@@ -51,7 +51,7 @@ typedef struct mcg_command {
   bool builtin, leaving;      /* leaving: the stub was told to */
   bool started, exited, gone; /* has been told */
   bool orphaned;              /* the stub was killed: init is the parent now */
-  uint64_t early; /* signals that came before the process did, a bit each */
+  uint64_t early;             /* signals that came before the process did, a bit each */
   bool settled; /* has run for a while: its main process is watched, should the stub be stopped */
   bool killing, stopped_all;
   uint64_t kill_ms; /* since when */

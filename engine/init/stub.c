@@ -295,7 +295,8 @@ static void run_launch(mcg_slot *slot)
 {
   long pid = start_child(slot);
   if (pid < 0) {
-    slot->pidfd = -1; /* the kernel may have written a number that it took back: EAGAIN comes late */
+    slot->pidfd =
+        -1; /* the kernel may have written a number that it took back: EAGAIN comes late */
     slot->error = (int)-pid;
     slot->step = MCG_STEP_FORK;
     stub_tell(slot, MCG_SLOT_REFUSED | MCG_SLOT_GONE);
