@@ -46,7 +46,7 @@ static const char *jail_config(const char *more)
   static char text[2048];
   snprintf(text, sizeof text,
            "{\"backend\":{\"id\":\"jail\",\"options\":{\"binds\":[{\"source\":\"%s\","
-           "\"target\":\"/bench\"}]}},"
+           "\"target\":\"/mnt\"}]}},"
            "\"limits\":{\"memory_mb\":512,\"pid_limit\":128,\"cpu_count\":2,\"disk_mb\":128}%s}",
            programs, more);
   return text;
@@ -54,7 +54,7 @@ static const char *jail_config(const char *more)
 
 static void inside(const flavour *f, char out[PROGRAM_PATHS])
 {
-  snprintf(out, PROGRAM_PATHS, "/bench/true-%s", f->name);
+  snprintf(out, PROGRAM_PATHS, "/mnt/true-%s", f->name);
 }
 
 static void compare(const flavour *f, unsigned rounds, unsigned pause)
@@ -86,7 +86,7 @@ static void compare(const flavour *f, unsigned rounds, unsigned pause)
                    "/tmp",
                    "--ro-bind",
                    (char *)programs,
-                   "/bench",
+                   "/mnt",
                    "--",
                    in_jail,
                    NULL};
@@ -104,7 +104,7 @@ static void compare(const flavour *f, unsigned rounds, unsigned pause)
                   NULL};
   char *whole[] = {(char *)command, "run", "--bind", NULL, "--", in_jail, NULL};
   char bind[PROGRAM_PATHS + 16];
-  snprintf(bind, sizeof bind, "%s:/bench", programs);
+  snprintf(bind, sizeof bind, "%s:/mnt", programs);
   whole[3] = bind;
 
   sandbox_job job = {strdup(jail_config("")), (const char *const[]){in_jail, NULL}};
@@ -177,7 +177,7 @@ static void crowd(unsigned many)
 {
   mcg_session **sessions = calloc(many, sizeof *sessions);
   if (!sessions) bench_die("out of memory");
-  sandbox_job job = {strdup(jail_config("")), (const char *const[]){"/bench/true-musl", NULL}};
+  sandbox_job job = {strdup(jail_config("")), (const char *const[]){"/mnt/true-musl", NULL}};
   bench_variant cold = {"mooncage cold, empty engine", sandbox_cold, &job};
   bench_interleave("crowd", "musl", &cold, 1, rounds_tight, 0, sandbox_wait);
   sandbox_wait(2000);
@@ -217,7 +217,7 @@ static void stream(unsigned rounds, unsigned mebibytes)
   snprintf(amount, sizeof amount, "%u", mebibytes);
   snprintf(path, sizeof path, "%s/spew-musl", programs);
   char *outside[] = {path, amount, NULL};
-  const char *const in_jail[] = {"/bench/spew-musl", amount, NULL};
+  const char *const in_jail[] = {"/mnt/spew-musl", amount, NULL};
   mcg_session *session = sandbox_open(jail_config(""));
   sandbox_stream(session, in_jail, (uint64_t)mebibytes << 20);
   double before = resident_kib(), worst = 0;
