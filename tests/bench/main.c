@@ -126,17 +126,18 @@ static void compare(const flavour *f, unsigned rounds, unsigned pause)
   free((void *)job.config);
 }
 
-/* Sandboxes that were parked ahead. Apart from the others, because the pool fills itself again in the
- * background, which is nobody else's cost. */
+/* Sandboxes that were parked ahead, as many as are taken: an empty pool would be a cold start. Apart from
+ * the others, because it fills itself again in the background, which is nobody else's cost. */
 static void pooled(const flavour *f, unsigned rounds, unsigned pause)
 {
   char in_jail[PROGRAM_PATHS];
   inside(f, in_jail);
   char *spawn[] = {(char *)f->host_path, NULL};
-  sandbox_job job = {strdup(jail_config(",\"pool\":{\"size\":8}")),
-                     (const char *const[]){in_jail, NULL}};
+  char pool[64];
+  snprintf(pool, sizeof pool, ",\"pool\":{\"size\":%u}", 2 * rounds + 8);
+  sandbox_job job = {strdup(jail_config(pool)), (const char *const[]){in_jail, NULL}};
   sandbox_cold(&job);
-  sandbox_wait(500);
+  sandbox_wait(20 * rounds + 500); /* until it is full */
   bench_variant variants[] = {{"posix_spawn", peer_spawn, spawn},
                               {"mooncage pool, to reply", sandbox_cold_reply, &job},
                               {"mooncage pool", sandbox_cold, &job}};
