@@ -2,8 +2,6 @@
 #include "server.h"
 #include "spawner.h"
 
-#pragma weak mcg_spawner_main
-
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,7 +41,7 @@ int main(int argc, char **argv)
     printf("mooncage-init, protocol %d\n", MCG_PROTOCOL_VERSION);
     return 0;
   }
-  if (argc == 2 && strcmp(argv[1], "spawner") == 0 && mcg_spawner_main) return mcg_spawner_main();
+  if (argc == 2 && strcmp(argv[1], "spawner") == 0) return mcg_spawner_main();
   if (argc >= 2 && strcmp(argv[1], "server") == 0) return server_mode(argv + 2);
   return usage();
 }
