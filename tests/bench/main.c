@@ -1,11 +1,12 @@
 /* bench: measures libmooncage's jail beside other ways to run a program, in turns (A B A B ...), back to
  * back and with pauses. tests/bench/run starts it with all it needs and makes docs/bench.md of its rows.
  *
- *   bench PROGRAMS COMMAND BUNDLE [quick|warm|cold]
+ *   bench PROGRAMS COMMAND BUNDLE [quick|warm|cold|rank]
  *
  * PROGRAMS holds the static programs, COMMAND is the built `mooncage`, BUNDLE an OCI bundle for each of
  * crun and runc (BUNDLE/musl, BUNDLE/glibc). A peer that is not installed has no row. `warm` and `cold`
- * run that alone, many times beside posix_spawn: for strace, perf and for changing one thing. */
+ * run that alone, many times beside posix_spawn: for strace, perf and for changing one thing; `rank`
+ * runs what needs no sandbox. */
 #include "bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,7 +237,7 @@ static void stream(unsigned rounds, unsigned mebibytes)
 
 int main(int argc, char **argv)
 {
-  if (argc < 4) bench_die("usage: bench PROGRAMS COMMAND BUNDLE [quick|warm|cold]");
+  if (argc < 4) bench_die("usage: bench PROGRAMS COMMAND BUNDLE [quick|warm|cold|rank]");
   programs = argv[1];
   command = argv[2];
   bundle = argv[3];
@@ -244,6 +245,11 @@ int main(int argc, char **argv)
   bool warm = argc > 4 && strcmp(argv[4], "warm") == 0;
   bool cold = argc > 4 && strcmp(argv[4], "cold") == 0;
   if (quick) rounds_tight = 10, rounds_spaced = 5;
+
+  if (argc > 4 && strcmp(argv[4], "rank") == 0) {
+    bench_rank(1000);
+    return 0;
+  }
 
   flavour musl, glibc;
   flavour_init(&musl, "musl");
@@ -265,6 +271,7 @@ int main(int argc, char **argv)
     pooled(both[i], rounds_tight, 0);
     pooled(both[i], rounds_spaced, pause_ms);
   }
+  bench_rank(quick ? 100 : 1000);
   stream(quick ? 3 : 11, quick ? 64 : 512);
   crowd(quick ? 50 : 1000);
   sandbox_engine_close();

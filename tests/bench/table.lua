@@ -86,6 +86,10 @@ local function goals()
   goal("cold in a crowded engine : in an empty one",
     ratio(time("mooncage cold, crowded engine", "musl", 0, "crowd"),
       time("mooncage cold, empty engine", "musl", 0, "crowd")), "at most", 1.3)
+  local few = time("mcg_rank of 1000, few match", "", 0, "rank")
+  goal("ranking 1000 candidates of which few match, us", few and few.median * 1000, "at most", 40)
+  local all = time("mcg_rank of 1000, all match", "", 0, "rank")
+  goal("ranking 1000 candidates that all match, us", all and all.median * 1000, "at most", 100)
   local ours, pipe = figure "stdout/mooncage", figure "stdout/plain pipe, 1 MiB"
   goal("stdout : a plain pipe of the same size", ours and pipe and ours / pipe, "at least", 0.6)
 end

@@ -15,17 +15,6 @@
 /* This function may wait: call it on a fiber only. */
 #define MCG_PARKS __attribute__((warn_unused_result))
 
-typedef enum mcg_family { MCG_LOCAL, MCG_HOSTED } mcg_family;
-
-/* In order of strength; a requirement is met by itself and all after it. */
-typedef enum mcg_isolation {
-  MCG_ISOLATION_NONE,
-  MCG_ISOLATION_NAMESPACE,
-  MCG_ISOLATION_CONTAINER,
-  MCG_ISOLATION_GVISOR,
-  MCG_ISOLATION_VM
-} mcg_isolation;
-
 /* How bytes reach init: descriptors passed over SOCK_SEQPACKET, or frames on one byte stream. */
 typedef enum mcg_carrier { MCG_CARRIER_DIRECT, MCG_CARRIER_FRAMED } mcg_carrier;
 

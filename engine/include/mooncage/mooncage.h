@@ -138,6 +138,70 @@ MCG_API void mcg_op_cancel(mcg_op *op);
 MCG_API int mcg_sleep(mcg_engine *engine, int64_t ms, mcg_done done, void *data, mcg_op **op,
                       mcg_error **err);
 
+/* ---- choosing among candidates ------------------------------------------------------------ */
+
+typedef enum mcg_family { MCG_LOCAL, MCG_HOSTED } mcg_family;
+
+/* In order of strength; a requirement is met by itself and all after it. */
+typedef enum mcg_isolation {
+  MCG_ISOLATION_NONE,
+  MCG_ISOLATION_NAMESPACE,
+  MCG_ISOLATION_CONTAINER,
+  MCG_ISOLATION_GVISOR,
+  MCG_ISOLATION_VM
+} mcg_isolation;
+
+/* What is known of one candidate. What is NULL or 0 is not known, and not there. */
+typedef struct mcg_facts {
+  size_t size; /* sizeof(mcg_facts) */
+  const char *name, *backend;
+  mcg_family family;
+  mcg_isolation isolation;
+  bool priced;           /* usd_per_minute is known; 0 is free */
+  double usd_per_minute; /* not negative */
+  bool persistent;       /* the workspace outlives the session without a store */
+  /* Names, NULL-terminated. Three of them answer requirements of their own: "network" (commands
+   * reach the network), "network_denied" (they run without), "pty". */
+  const char *const *capabilities;
+  const char *region;
+  double memory_mb, cpu_count;     /* the most it gives; 0: no bound is known */
+  unsigned sessions, max_sessions; /* that run, that may run; 0: no bound */
+} mcg_facts;
+
+/* Facts of many candidates, copied and laid out for matching; to be used any number of times. */
+typedef struct mcg_candidates mcg_candidates;
+MCG_API int mcg_candidates_new(const mcg_facts *facts, size_t count, mcg_candidates **out,
+                               mcg_error **err);
+MCG_API void mcg_candidates_free(mcg_candidates *candidates); /* NULL is fine */
+
+/* What a sandbox must be, from the JSON object of docs/config.md: network, persistent, capabilities,
+ * min_isolation, memory_mb, cpu_count, pty, region, max_usd_per_minute, backends, not_backends. */
+typedef struct mcg_requirements mcg_requirements;
+MCG_API int mcg_requirements_new(const char *json, size_t len, mcg_requirements **out,
+                                 mcg_error **err);
+MCG_API void mcg_requirements_free(mcg_requirements *requirements); /* NULL is fine */
+
+/* Where candidates without a price stand: after the priced ones, before them, nowhere. */
+typedef enum mcg_unpriced {
+  MCG_UNPRICED_LAST,
+  MCG_UNPRICED_FIRST,
+  MCG_UNPRICED_REJECT
+} mcg_unpriced;
+
+typedef struct mcg_ranking {
+  size_t count;            /* of those that fit */
+  const uint32_t *order;   /* their indexes: by price, the given order where that is the same */
+  const uint8_t *verdicts; /* one for each candidate; 0: it fits */
+} mcg_ranking;
+
+/* Judges every candidate and orders those that fit. Does not wait; `requirements` may be NULL. */
+MCG_API int mcg_rank(const mcg_candidates *candidates, const mcg_requirements *requirements,
+                     mcg_unpriced unpriced, mcg_ranking **out, mcg_error **err);
+MCG_API void mcg_ranking_free(mcg_ranking *ranking); /* NULL is fine */
+/* Why the candidate at `index` fits or does not, in a few words. Free with free(); NULL: no memory. */
+MCG_API char *mcg_ranking_reason(const mcg_ranking *ranking, const mcg_candidates *candidates,
+                                 const mcg_requirements *requirements, size_t index);
+
 /* ---- sessions ----------------------------------------------------------------------------- */
 
 /* `session` is NULL on error. The receiver owns one reference. */
