@@ -136,6 +136,7 @@ static const luaL_Reg functions[] = {
     {"nearest", nearest},
     {"doctor", doctor},
     {"reap", reap},
+    {"bounded", mcg_lua_bounded},
     {"exit", leave},
     {"error", new_error},
     {"cancel_all", cancel_all},

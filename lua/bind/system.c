@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -205,6 +206,17 @@ static int absolute(lua_State *L)
   return 1;
 }
 
+/* program_directory(): where the command's own file is; nil where /proc does not say. */
+static int program_directory(lua_State *L)
+{
+  char path[PATH_MAX];
+  ssize_t len = readlink("/proc/self/exe", path, sizeof path);
+  while (len > 0 && path[len - 1] != '/') len--;
+  if (len <= 1) return 0;
+  lua_pushlstring(L, path, (size_t)len - 1);
+  return 1;
+}
+
 static int is_directory(lua_State *L)
 {
   struct stat st;
@@ -266,6 +278,7 @@ int luaopen_mooncage_cli_system(lua_State *L)
                                        {"write_private", write_private},
                                        {"spawn_keeper", spawn_keeper},
                                        {"absolute", absolute},
+                                       {"program_directory", program_directory},
                                        {"is_directory", is_directory},
                                        {"take_order", take_order},
                                        {"answer", answer},

@@ -130,6 +130,11 @@ function mooncage.reap(options)
   return core.reap(options ~= nil and options.dry_run)
 end
 
+---A policy, by its name in policies/ or the path of its file: see policy.lua.
+function mooncage.policy(name_or_path, options)
+  return require("mooncage.policy").policy(name_or_path, options)
+end
+
 ---Runs a chunk as a script: see host.lua.
 function mooncage.run_script(chunk, words, tell)
   return require("mooncage.host").run_script(chunk, words, tell)

@@ -159,6 +159,15 @@ function mooncage.secret_file(path) end
 ---@param config mooncage.Config
 function mooncage.defaults(config) end
 
+---A policy: a file that decides from what it is given, and can do nothing else. A name is one of
+---policies/, anything with a slash or a dot is a path. Gives the function that takes the policy's
+---options and returns the selector, guardrail or tenants function. Throws an error table when the file
+---is not there, is bytecode, or is wrong.
+---@param name_or_path string
+---@param options { untrusted: boolean? }? untrusted = true is `unsupported` in this version
+---@return fun(options: table?): function
+function mooncage.policy(name_or_path, options) end
+
 ---Tries each mechanism of this machine. Waits.
 ---@return { checks: { name: string, ok: boolean, detail: string, fix: string? }[], backends: table }? report, mooncage.Error? err
 function mooncage.doctor() end

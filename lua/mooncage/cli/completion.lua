@@ -39,6 +39,13 @@ local function valued_flags()
   return list
 end
 
+---The actions of a command, as words.
+local function action_names(command)
+  local names = {}
+  for _, action in ipairs(command.actions) do names[#names + 1] = action.name end
+  return table.concat(names, " ")
+end
+
 ---Commands whose words are ids of sessions.
 local SESSIONS = { exec = true, shell = true, stop = true, cp = true }
 
@@ -62,6 +69,8 @@ end
 local function bash_words(command)
   if command.takes == "shell_name" then
     return ('words="%s"'):format(table.concat(spec.shells, " "))
+  elseif command.takes == "action" then
+    return ('words="%s"; files=1'):format(action_names(command))
   elseif command.name == "run" then
     return "files=1"
   elseif command.name == "cp" then
@@ -137,6 +146,8 @@ end
 local function zsh_words(command)
   if command.takes == "shell_name" then
     return ("'1:shell:(%s)'"):format(table.concat(spec.shells, " "))
+  elseif command.takes == "action" then
+    return ("'1:action:(%s)' '*:file:_mooncage_files'"):format(action_names(command))
   elseif command.name == "run" then
     return "'*:word:_mooncage_files'"
   elseif command.name == "cp" then
@@ -220,6 +231,9 @@ local function fish_words(command, condition)
   if command.takes == "shell_name" then
     return ("complete -c mooncage -n %s -f -a %s"):format(fish_quote(condition),
       fish_quote(table.concat(spec.shells, " ")))
+  elseif command.takes == "action" then
+    return ("complete -c mooncage -n %s -F -a %s"):format(fish_quote(condition),
+      fish_quote(action_names(command)))
   elseif command.name == "run" or command.name == "cp" then
     return ("complete -c mooncage -n %s -F"):format(fish_quote(condition))
   elseif SESSIONS[command.name] then

@@ -233,6 +233,34 @@ function takes.shell_name(line, command)
   return no_rest(line, command)
 end
 
+---A command of several actions: "policy check FILE".
+function takes.action(line, command)
+  local names, action = {}, nil
+  for i, each in ipairs(command.actions) do
+    names[i] = each.name
+    if each.name == line.words[1] then action = each end
+  end
+  local usage = "usage: " .. table.concat(command.usage, ", or ")
+  if not line.words[1] then
+    return wrong(("%s needs one of %s"):format(command.name, table.concat(names, ", ")), usage,
+      command)
+  end
+  local whole = ("%s %s"):format(command.name, line.words[1])
+  if not action then
+    local near = nearest(line.words[1], names)
+    return wrong(("%s: there is no such thing"):format(whole),
+      near and ("did you mean mooncage %s %s?"):format(command.name, near) or usage, command)
+  end
+  local count = #line.words - 1
+  if count < action.least then return wrong(whole .. " needs more words", usage, command) end
+  if count > action.most then
+    return wrong(("%s: unexpected word %s"):format(whole, line.words[action.most + 2]), usage,
+      command)
+  end
+  if not action.command then return no_rest(line, command) end
+  return need_command(line, command)
+end
+
 local function slice(argv, from)
   local list = {}
   for i = from, #argv do list[#list + 1] = argv[i] end

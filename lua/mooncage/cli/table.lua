@@ -5,7 +5,8 @@
 -- reader of values.lua), choices, hidden (choices that only an error explains), many (more than
 -- once: a list), counted, complete (what completion offers), help.
 -- A command: name, module, summary, usage, description, flags (lists joined in order), takes (how
--- the words after the flags are read, see parse.lua), examples.
+-- the words after the flags are read, see parse.lua), examples. One with actions (takes = "action")
+-- has them as a list: name, least and most words after it, command (words after -- belong to it).
 
 local flags = {}
 
@@ -223,6 +224,27 @@ local commands = {
     flags = {},
     takes = "nothing",
     examples = {},
+  },
+  {
+    name = "policy", module = "policy",
+    summary = "Check policies, and run the tests beside them",
+    usage = { "mooncage policy check FILE...", "mooncage policy test FILE...|DIR" },
+    description = {
+      "check loads each policy (a file, a directory of them, or the name of a built-in one) and "
+        .. "says what is wrong with it.",
+      "test runs the tests of NAME.test.lua beside NAME.lua: candidates, commands and tenants that "
+        .. "are described there, and what the policy must decide. Exits 1 when a test fails.",
+    },
+    flags = {},
+    takes = "action",
+    actions = {
+      { name = "check", least = 1, most = 1000, complete = "file" },
+      { name = "test", least = 1, most = 1000, complete = "file" },
+    },
+    examples = {
+      { "mooncage policy test policies/", "every policy of a directory" },
+      { "mooncage policy check ./my_selector.lua", "" },
+    },
   },
   {
     name = "completion", module = "completion",

@@ -1,0 +1,153 @@
+-- policy.lua: `mooncage policy`: loads policies, runs the tests beside them, and says what the
+-- configured guardrail would decide about a command.
+local core = require "mooncage.core"
+local exit = require "mooncage.cli.exit"
+local loader = require "mooncage.policy"
+local output = require "mooncage.cli.output"
+local system = require "mooncage.cli.system"
+
+local policy = {}
+
+---A thrown value as an error table.
+local function as_error(thrown)
+  if type(thrown) == "table" and thrown.code then return thrown end
+  return { code = "internal", message = tostring(thrown) }
+end
+
+local function is_policy_file(name)
+  return name:match "%.lua$" and not name:match "%.test%.lua$"
+end
+
+---The files meant by the words: a directory is all policies in it; a bare name one of ours.
+---@return { path: string, asked: boolean }[]
+local function files_of(words)
+  local found = {}
+  for _, word in ipairs(words) do
+    if system.is_directory(word) then
+      local names = assert(system.list(word))
+      table.sort(names)
+      for _, name in ipairs(names) do
+        if is_policy_file(name) then
+          found[#found + 1] = { path = word:gsub("/+$", "") .. "/" .. name, asked = false }
+        end
+      end
+    elseif word:match "%.test%.lua$" then
+      found[#found + 1] = { path = word:gsub("%.test%.lua$", ".lua"), asked = true }
+    else
+      local path = word
+      if word:match "^[%w_%-]+$" then
+        local _, at = loader.load(word)
+        path = at
+      end
+      found[#found + 1] = { path = path, asked = true }
+    end
+  end
+  return found
+end
+
+---@return table report for --json
+local function check_one(path)
+  local ok, factory = pcall(loader.load, path)
+  if not ok then return { policy = path, ok = false, error = as_error(factory) } end
+  local made, why = pcall(loader.make, factory, path, {})
+  -- Some policies cannot be without options: that is no fault of the file.
+  return { policy = path, ok = true, needs_options = not made or nil,
+    says = not made and as_error(why).message or nil }
+end
+
+local function check(line)
+  local reports, good = core.array {}, true
+  for _, file in ipairs(files_of(line.words)) do
+    local report = check_one(file.path)
+    reports[#reports + 1] = report
+    good = good and report.ok
+    if not output.is_json() then
+      if report.ok then
+        output.show(("%s: %s%s\n"):format(file.path, output.paint_out("green", "ok"),
+          report.needs_options and ", needs options: " .. report.says or ""))
+      else
+        output.error(report.error)
+      end
+    end
+  end
+  if #reports == 0 then
+    return nil, { code = "not_found", message = "no policies there: " .. line.words[1],
+      fix = "name a .lua file, or a directory of them" }
+  end
+  if output.is_json() and not output.document { ok = good, policies = reports } then
+    return exit.FAILED
+  end
+  return good and exit.OK or exit.USAGE
+end
+
+local function print_case(case)
+  if case.ok then
+    output.show(("  %s %s\n"):format(output.paint_out("green", "ok"), case.name))
+    return
+  end
+  output.show(("  %s %s\n"):format(output.paint_out("red", "FAILED"), case.name))
+  output.show(("    expected %s%s\n"):format(case.expected,
+    case.expected_reason and (", because of %q"):format(case.expected_reason) or ""))
+  output.show(("    decided  %s%s\n"):format(case.got,
+    case.reason and (": " .. case.reason) or ""))
+end
+
+---Runs one file's tests and tells what came of it.
+---@return table? report nil: it has none, and nobody asked for it by name
+local function test_one(file)
+  local ok, report, err = pcall(require("mooncage.cli.policy_test").run, file.path)
+  if not ok then report, err = nil, as_error(report) end
+  if not report and err.code == "not_found" and not file.asked then
+    if not output.is_json() then output.show(("%s: no tests\n"):format(file.path)) end
+    return nil
+  end
+  report = report or { policy = file.path, passed = 0, failed = 1, error = err }
+  if output.is_json() then return report end
+  if report.error then
+    output.error(report.error)
+  else
+    output.show(("%s: %d passed, %d failed\n"):format(file.path, report.passed, report.failed))
+    for _, case in ipairs(report.cases) do
+      if not case.ok or not output.is_quiet() then print_case(case) end
+    end
+  end
+  return report
+end
+
+local function test(line)
+  local passed, failed, reports = 0, 0, core.array {}
+  for _, file in ipairs(files_of(line.words)) do
+    local report = test_one(file)
+    if report then
+      reports[#reports + 1] = report
+      passed, failed = passed + report.passed, failed + report.failed
+    end
+  end
+  if #reports == 0 then
+    return nil, { code = "not_found", message = "no tests there: " .. line.words[1],
+      fix = "write NAME.test.lua beside NAME.lua, see docs/policies.md" }
+  end
+  if output.is_json() then
+    local told = output.document { ok = failed == 0, passed = passed, failed = failed,
+      policies = reports }
+    if not told then return exit.FAILED end
+  else
+    output.show(("%d passed, %d failed\n"):format(passed, failed))
+  end
+  return failed == 0 and exit.OK or exit.SCRIPT
+end
+
+local actions = { check = check, test = test }
+
+---@param line mooncage.cli.Line
+---@return integer status
+function policy.main(line)
+  local action = table.remove(line.words, 1)
+  local ok, status, err = pcall(actions[action], line)
+  if not ok then status, err = nil, as_error(status) end
+  if status then return status end
+  output.error(err)
+  return exit.of_error(err)
+end
+
+return policy

@@ -1,0 +1,194 @@
+-- policy_test.lua: runs the tests beside a policy: NAME.test.lua beside NAME.lua returns a table
+-- with the kind of the policy, what all cases share, and a list of cases: what the policy is given,
+-- and what it must decide. The cases are data: nothing is run and nothing is opened.
+local core = require "mooncage.core"
+local policy = require "mooncage.policy"
+
+local policy_test = {}
+
+local function invalid(message, fix)
+  error(core.error("invalid", message, fix), 0)
+end
+
+-- What a case of each kind may say, besides name, options, expect and reason.
+local FIELDS = {
+  selector = { "candidates", "requirements", "context" },
+  guardrail = { "command", "context" },
+  tenant = { "tenant", "config", "context" },
+}
+local COMMON = { "name", "options", "expect", "reason" }
+
+local function known_fields(kind)
+  local names = {}
+  for _, name in ipairs(COMMON) do names[#names + 1] = name end
+  for _, name in ipairs(FIELDS[kind]) do names[#names + 1] = name end
+  return names
+end
+
+local function check_fields(path, what, given, names)
+  for key in pairs(given) do
+    local known = type(key) == "number" and what == "the tests"
+    for _, name in ipairs(names) do known = known or name == key end
+    if not known then
+      local near = type(key) == "string" and core.nearest(key, names)
+      invalid(("%s: %s: unknown field '%s'"):format(path, what, tostring(key)),
+        near and ("did you mean '%s'?"):format(near)
+          or "there is " .. table.concat(names, ", "))
+    end
+  end
+end
+
+---A value as a short text: tables as JSON.
+local function show(value)
+  if type(value) ~= "table" then return tostring(value) end
+  local ok, text = pcall(core.encode, value)
+  return ok and text or "a table"
+end
+
+local function same(a, b)
+  if type(a) ~= "table" or type(b) ~= "table" then return a == b end
+  for key, value in pairs(a) do
+    if not same(value, b[key]) then return false end
+  end
+  for key in pairs(b) do
+    if a[key] == nil then return false end
+  end
+  return true
+end
+
+---Candidates as a selector sees them: described facts, and the method that all have.
+local function candidates_of(list)
+  local result = {}
+  for i, described in ipairs(list or {}) do
+    local facts = {}
+    for key, value in pairs(described) do facts[key] = value end
+    facts.satisfies = function(self, requirements)
+      local order, why = require("mooncage").rank({ self }, requirements or {})
+      if order and order[1] then return true end
+      return false, type(why) == "table" and why[1] and why[1].reason or why
+    end
+    result[i] = facts
+  end
+  return result
+end
+
+---Names in order: of a candidate, or of a list of them.
+local function names_of(decision)
+  if type(decision) ~= "table" then return decision end
+  if decision[1] == nil then return decision.name end
+  local names = {}
+  for i, each in ipairs(decision) do names[i] = type(each) == "table" and each.name or each end
+  return names
+end
+
+local call = {}
+
+function call.selector(decide, case)
+  local ok, decision, reason = core.bounded(decide, candidates_of(case.candidates),
+    case.requirements or {}, case.context or {})
+  if not ok then return "error", decision end
+  if decision == nil then return false, reason end
+  local names = names_of(decision)
+  if type(case.expect) == "string" and type(names) == "table" then names = names[1] end
+  return names == nil and "error" or names, reason
+end
+
+function call.guardrail(decide, case)
+  local command = case.command
+  if type(command) ~= "table" or command[1] ~= nil then
+    command = core.command_facts and core.command_facts(command) or { shell = command }
+  end
+  local ok, verdict, reason = core.bounded(decide, command, case.context or {})
+  if not ok then return "error", verdict end
+  if verdict == nil then return false, reason end
+  return verdict, reason
+end
+
+function call.tenant(decide, case)
+  local ok, overrides, reason = core.bounded(decide, case.tenant, case.config or {},
+    case.context or {})
+  if not ok then return "error", overrides end
+  if overrides == nil then return false, reason end
+  return overrides, reason
+end
+
+local function reason_text(reason)
+  if reason == nil then return nil end
+  if type(reason) == "table" then return tostring(reason.message or show(reason)) end
+  return tostring(reason)
+end
+
+---One case: what came out, and whether that is what was expected.
+local function run_case(kind, factory, path, case)
+  local ok, decide = pcall(policy.make, factory, path, case.options)
+  local got, reason
+  if ok then
+    got, reason = call[kind](decide, case)
+  else
+    got, reason = "error", decide
+  end
+  reason = reason_text(reason)
+  local good = same(case.expect, got)
+  if good and case.reason then good = (reason or ""):find(case.reason, 1, true) ~= nil end
+  return {
+    name = case.name, ok = good, expected = show(case.expect), got = show(got), reason = reason,
+    expected_reason = case.reason,
+  }
+end
+
+local function check_case(path, number, case, kind)
+  local what = ("case %d"):format(number)
+  if type(case) ~= "table" then
+    invalid(("%s: %s is a %s, not a table"):format(path, what, type(case)))
+  end
+  check_fields(path, what, case, known_fields(kind))
+  if type(case.name) ~= "string" then
+    invalid(("%s: %s has no name"):format(path, what), "say in words what it shows")
+  end
+  if case.expect == nil then
+    invalid(("%s: case %q expects nothing"):format(path, case.name), "give it an expect")
+  end
+end
+
+---Where the tests of a policy are: a.lua -> a.test.lua.
+function policy_test.path_of(policy_path)
+  return (policy_path:gsub("%.lua$", "") .. ".test.lua")
+end
+
+---Runs the tests of one policy.
+---@param policy_path string
+---@return table report { policy, tests, cases, passed, failed }
+function policy_test.run(policy_path)
+  local path = policy_test.path_of(policy_path)
+  local text, why = policy.read(path)
+  if not text then
+    return nil, core.error("not_found", "no tests: " .. why,
+      "write them beside the policy, see docs/policies.md")
+  end
+  local tests = policy.evaluate(path, text)
+  if type(tests) ~= "table" or not FIELDS[tests.kind] then
+    invalid(path .. ": must return a table with kind = \"selector\", \"guardrail\" or \"tenant\"")
+  end
+  local names = known_fields(tests.kind)
+  names[#names + 1] = "kind"
+  check_fields(path, "the tests", tests, names)
+  local factory = policy.load(policy_path)
+  local report = { policy = policy_path, tests = path, kind = tests.kind, cases = core.array {},
+    passed = 0, failed = 0 }
+  for number, case in ipairs(tests) do
+    if type(case) == "table" then
+      local whole = {}
+      for _, name in ipairs(names) do whole[name] = tests[name] end
+      whole.kind, whole.name = nil, nil
+      for key, value in pairs(case) do whole[key] = value end
+      case = whole
+    end
+    check_case(path, number, case, tests.kind)
+    local result = run_case(tests.kind, factory, policy_path, case)
+    report.cases[number] = result
+    report[result.ok and "passed" or "failed"] = report[result.ok and "passed" or "failed"] + 1
+  end
+  return report
+end
+
+return policy_test

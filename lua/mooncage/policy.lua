@@ -1,0 +1,257 @@
+-- policy.lua: loads policies: Lua files that decide and do nothing else. A policy file is text that
+-- returns function(options) -> function of the kind wanted (selector, guardrail, tenants). It sees
+-- no io, no os, no clock and no module but what is here, and it shares nothing with other policies.
+-- This keeps an operator's policy honest; it is no wall against a hostile one.
+local core = require "mooncage.core"
+
+local policy = {}
+
+local SOURCE_MAX = 256 * 1024
+
+-- What was made by which policy, for those who show it.
+local made_by = setmetatable({}, { __mode = "k" })
+
+local function fail(code, message, fix)
+  error(core.error(code, message, fix), 0)
+end
+
+---Text of a file, at most so long; nil and why.
+local function read(path)
+  local file, why = io.open(path, "rb")
+  if not file then return nil, why end
+  local text = file:read(SOURCE_MAX + 1) or (file:read(0) == nil and "")
+  file:close()
+  if not text then return nil, path .. ": cannot be read" end
+  if #text > SOURCE_MAX then return nil, path .. ": is longer than 256 KiB" end
+  return text
+end
+policy.read = read
+
+---Directories that may hold the built-in policies: beside the command, beside the module.
+local function places()
+  local list = {}
+  local source = debug.getinfo(1, "S").source:match "^@(.*)/[^/]*$"
+  if source and source:sub(1, 9) ~= "mooncage/" then
+    list[#list + 1] = source .. "/policies" -- installed
+    list[#list + 1] = source .. "/../../policies" -- a source tree
+  end
+  if package.preload["mooncage.cli.system"] then
+    local program = require("mooncage.cli.system").program_directory()
+    if program then
+      list[#list + 1] = program .. "/../share/lua/5.1/mooncage/policies" -- installed
+      list[#list + 1] = program .. "/policies" -- a build tree
+    end
+  end
+  return list
+end
+
+---Where the built-in policies are.
+---@return string? directory, string? why
+function policy.directory()
+  local tried = places()
+  for _, place in ipairs(tried) do
+    local file = io.open(place .. "/tenant_routing.lua", "rb")
+    if file then
+      file:close()
+      return place
+    end
+  end
+  return nil, "looked in " .. table.concat(tried, ", ")
+end
+
+-- The built-in policies, for "did you mean"; each is a file of policies/.
+local BUILTIN = {
+  "budget", "cheapest_first", "command_guardrail", "failover", "prefer_local", "tenant_routing",
+}
+
+local function builtin_path(name)
+  local directory, why = policy.directory()
+  if not directory then
+    fail("not_found", ("the built-in policy %q is not installed: %s"):format(name, why),
+      "install Mooncage's policies/, or name the file by its path")
+  end
+  local path = ("%s/%s.lua"):format(directory, name)
+  local file = io.open(path, "rb")
+  if file then
+    file:close()
+    return path
+  end
+  local near = core.nearest(name, BUILTIN)
+  return fail("not_found", ("there is no policy %q"):format(name),
+    near and near ~= name and ("did you mean %q?"):format(near)
+      or "name a file (./my_policy.lua), or one of " .. table.concat(BUILTIN, ", "))
+end
+
+---A copy of a table of functions, without some.
+local function copy(library, without)
+  local result = {}
+  for name, value in pairs(library) do result[name] = value end
+  for _, name in ipairs(without) do result[name] = nil end
+  return result
+end
+
+---Metatables of tables only: those of strings and of the host's objects are shared by all.
+local function table_metatable(value)
+  if type(value) == "table" then return getmetatable(value) end
+end
+
+local BASE = {
+  "assert", "error", "ipairs", "next", "pairs", "pcall", "xpcall", "rawequal", "rawget", "rawset",
+  "select", "setmetatable", "tonumber", "tostring", "type", "unpack",
+}
+
+-- Names a policy may reach for, and is told why they are not there.
+local IMPURE = {}
+for name in ([[collectgarbage coroutine debug dofile getfenv gcinfo io jit load loadfile loadstring
+    module newproxy os package print require setfenv]]):gmatch "%S+" do
+  IMPURE[name] = true
+end
+
+---The globals of one policy: a fresh set, of copies.
+local function environment()
+  local env = {
+    string = copy(string, { "dump" }),
+    table = copy(table, {}),
+    math = copy(math, { "random", "randomseed" }),
+    bit = copy(bit, {}),
+    getmetatable = table_metatable,
+    mooncage = {
+      rank = function(...) return require("mooncage").rank(...) end,
+    },
+  }
+  for _, name in ipairs(BASE) do env[name] = _G[name] end
+  env._G = env
+  function env.require(name)
+    if name == "mooncage" then return env.mooncage end
+    error(("a policy decides from what it is given: it cannot require '%s'"):format(
+      tostring(name)), 2)
+  end
+  return setmetatable(env, {
+    __index = function(_, name)
+      if not IMPURE[name] then return nil end
+      error(("a policy decides from what it is given: there is no %s here"):format(name), 2)
+    end,
+  })
+end
+
+---Options are the policy's own copy.
+local function deep_copy(value, depth)
+  if type(value) ~= "table" then return value end
+  if depth > 50 then
+    fail("invalid", "the options of a policy are nested too deeply, or in a circle")
+  end
+  local result = {}
+  for key, each in pairs(value) do result[key] = deep_copy(each, depth + 1) end
+  return result
+end
+
+local function message_of(thrown)
+  if type(thrown) == "string" then return thrown end
+  if type(thrown) == "table" and type(rawget(thrown, "message")) == "string" then
+    return rawget(thrown, "message")
+  end
+  return ("an error of type %s"):format(type(thrown))
+end
+
+---Runs a text as a policy's file does: pure, within its budget. Its value, or it throws.
+---@param path string
+---@param text string
+---@return any
+function policy.evaluate(path, text)
+  if text:sub(1, 1) == "\27" then
+    fail("invalid", path .. ": is bytecode, not Lua text", "give the source text of the file")
+  end
+  text = text:gsub("^#[^\n]*", "")
+  local chunk, why = load(text, "@" .. path, "t", environment())
+  if not chunk then fail("invalid", why, "correct the Lua text there") end
+  jit.off(chunk, true) -- compiled code does not see the hook that ends a loop
+  local ok, value = core.bounded(chunk)
+  if ok then return value end
+  local said = message_of(value)
+  if not said:find(path, 1, true) then said = path .. ": " .. said end
+  fail("invalid", said, "correct it there")
+end
+
+---The factory of a policy: what its file returns.
+---@param name_or_path string
+---@return function factory, string path
+function policy.load(name_or_path)
+  local path = name_or_path
+  if name_or_path:match "^[%w_%-]+$" then path = builtin_path(name_or_path) end
+  local text, why = read(path)
+  if not text then
+    fail("not_found", "cannot read the policy " .. why, "name a policy file that is there")
+  end
+  local factory = policy.evaluate(path, text)
+  if type(factory) ~= "function" then
+    fail("invalid", ("%s: returns %s, not a function"):format(path, type(factory)),
+      "end the file with: return function(options) return function(...) ... end end")
+  end
+  return factory, path
+end
+
+---Gives a policy its options: the function that decides.
+function policy.make(factory, path, options)
+  if options ~= nil and type(options) ~= "table" then
+    fail("invalid", ("%s: its options must be a table, not a %s"):format(path, type(options)))
+  end
+  local ok, decide = core.bounded(factory, deep_copy(options or {}, 0))
+  if not ok then
+    local said = message_of(decide)
+    if not said:find(path, 1, true) then said = path .. ": " .. said end
+    fail("invalid", said, "correct the options, or the policy")
+  end
+  if type(decide) ~= "function" then
+    fail("invalid",
+      ("%s: with these options it gives %s, not a function"):format(path, type(decide)),
+      "the file must return function(options) that returns a function")
+  end
+  return decide
+end
+
+---By which policy a function was made: { name, options }; nil for any other function.
+function policy.origin(decide)
+  return made_by[decide]
+end
+
+local function check_load_options(options)
+  for key, value in pairs(options or {}) do
+    if key ~= "untrusted" then
+      local near = type(key) == "string" and core.nearest(key, { "untrusted" })
+      fail("invalid", ("policy: unknown option %q"):format(tostring(key)),
+        near and ("did you mean %q?"):format(near) or "the one option is untrusted")
+    end
+    if type(value) ~= "boolean" then
+      fail("invalid", ("policy: untrusted must be true or false, not a %s"):format(type(value)))
+    end
+  end
+  if options and options.untrusted then
+    fail("unsupported", "policy: untrusted = true needs an interpreter in a process of its own, "
+      .. "which this version does not have", "load only policies that you trust; leave it out")
+  end
+end
+
+---A policy from policies/ or from a file. `mooncage.policy("budget")(options)` is the function.
+---@param name_or_path string
+---@param options { untrusted: boolean? }?
+---@return fun(options: table?): function
+function policy.policy(name_or_path, options)
+  if type(name_or_path) ~= "string" then
+    error(("mooncage: policy: the name must be a string, not a %s"):format(type(name_or_path)), 2)
+  end
+  if name_or_path:find("%z") then
+    fail("invalid", "policy: the name holds a NUL byte")
+  end
+  if options ~= nil and type(options) ~= "table" then
+    error(("mooncage: policy: options must be a table, not a %s"):format(type(options)), 2)
+  end
+  check_load_options(options)
+  local factory, path = policy.load(name_or_path)
+  return function(policy_options)
+    local decide = policy.make(factory, path, policy_options)
+    made_by[decide] = { name = name_or_path, path = path, options = policy_options }
+    return decide
+  end
+end
+
+return policy
