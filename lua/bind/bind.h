@@ -17,6 +17,7 @@
 #define MCG_LUA_SECRET "mooncage.secret"
 #define MCG_LUA_ERROR "mooncage.error"
 #define MCG_LUA_ARRAY "mooncage.array"
+#define MCG_LUA_EXPLANATION "mooncage.explanation"
 
 typedef struct mcg_lua mcg_lua;
 typedef struct mcg_task mcg_task;
@@ -200,6 +201,12 @@ void mcg_lua_session_setup(lua_State *L);
 extern const luaL_Reg mcg_lua_file_methods[]; /* file.c */
 int mcg_lua_workspace_persist(lua_State *L);  /* workspace.c */
 int mcg_lua_workspace_restore(lua_State *L);
+
+/* ---- select.c */
+int mcg_lua_rank(lua_State *L);
+int mcg_lua_satisfies(lua_State *L);
+int mcg_lua_explanation(lua_State *L);
+void mcg_lua_select_setup(lua_State *L);
 
 /* ---- spec.c: a command and its options, from Lua */
 typedef struct mcg_lua_spec {

@@ -134,6 +134,9 @@ static const luaL_Reg functions[] = {
     {"set_pump", set_pump},
     {"backends", backends},
     {"nearest", nearest},
+    {"rank", mcg_lua_rank},
+    {"satisfies", mcg_lua_satisfies},
+    {"explanation", mcg_lua_explanation},
     {"doctor", doctor},
     {"reap", reap},
     {"bounded", mcg_lua_bounded},
@@ -152,6 +155,7 @@ __attribute__((visibility("default"))) int luaopen_mooncage_core(lua_State *L)
     mcg_lua_task_setup(L);
     mcg_lua_process_setup(L);
     mcg_lua_session_setup(L);
+    mcg_lua_select_setup(L);
     luaL_newmetatable(L, MCG_LUA_ARRAY);
     lua_pop(L, 1);
   }

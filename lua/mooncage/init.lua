@@ -11,6 +11,7 @@ local mooncage = {
   run = core.run,
   resume = core.resume,
   doctor = core.doctor,
+  rank = core.rank,
   json = { encode = core.encode, decode = core.decode, array = core.array, null = core.null },
 }
 
