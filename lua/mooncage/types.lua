@@ -32,6 +32,44 @@ local mooncage = {}
 ---@field options table
 ---@field name string?
 
+---What a sandbox must be. What is not said is no matter.
+---@class mooncage.Requirements
+---@field network boolean? true: commands must reach the network; false: they must run with it denied
+---@field persistent boolean? true: the workspace must outlive the session without a store
+---@field capabilities string[]? names that the candidate must have all of
+---@field min_isolation "none"|"namespace"|"container"|"gvisor"|"vm"|nil in order of strength
+---@field memory_mb number?
+---@field cpu_count number?
+---@field pty boolean? true: terminals are needed
+---@field region string?
+---@field max_usd_per_minute number? an unpriced candidate does not meet it
+---@field backends string[]? only these
+---@field not_backends string[]? none of these
+
+---What is known of a candidate; what a selector is given. Nothing in it can be set; its tables are
+---copies for one call.
+---@class mooncage.CandidateFacts
+---@field name string
+---@field backend string
+---@field family "local"|"hosted"
+---@field isolation "none"|"namespace"|"container"|"gvisor"|"vm"
+---@field cost { usd_per_minute: number }? nil: unpriced; 0: free
+---@field persistent boolean
+---@field capabilities table<string, true> network, network_denied, pty, snapshot …
+---@field tags string[]?
+---@field region string?
+---@field memory_mb number? the most it gives, where that is known
+---@field cpu_count number?
+---@field sessions integer? that run now
+---@field max_sessions integer?
+---@field health "ok"|"failing"|"unknown"|nil by the last attempt of the past minute
+---@field latency_s number? what making a sandbox took, the recent ones above all
+---@field satisfies (fun(self: mooncage.CandidateFacts, requirements: mooncage.Requirements): boolean, string)? does it meet them, and why or why not
+
+---What was said of each candidate, in the order given; tostring makes one line of it.
+---@class mooncage.Explanation
+---@field [integer] { name: string, backend: string, fits: boolean, reason: string }
+
 ---@class mooncage.Limits
 ---@field memory_mb number?
 ---@field cpu_count number?
@@ -167,6 +205,14 @@ function mooncage.defaults(config) end
 ---@param options { untrusted: boolean? }? untrusted = true is `unsupported` in this version
 ---@return fun(options: table?): function
 function mooncage.policy(name_or_path, options) end
+
+---Judges candidates, and orders those that meet the requirements by price; the same price keeps the
+---given order. Candidates without a price come last, first, or not at all (reject).
+---@param candidates mooncage.CandidateFacts[] those of a selector, or tables with such fields
+---@param requirements mooncage.Requirements?
+---@param options { unpriced: "last"|"first"|"reject"|nil }? default: last
+---@return mooncage.CandidateFacts[] order, mooncage.Explanation explanation
+function mooncage.rank(candidates, requirements, options) end
 
 ---Tries each mechanism of this machine. Waits.
 ---@return { checks: { name: string, ok: boolean, detail: string, fix: string? }[], backends: table }? report, mooncage.Error? err

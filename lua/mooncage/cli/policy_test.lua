@@ -114,7 +114,9 @@ end
 
 local function reason_text(reason)
   if reason == nil then return nil end
-  if type(reason) == "table" then return tostring(reason.message or show(reason)) end
+  if type(reason) == "table" and not (getmetatable(reason) or {}).__tostring then
+    return tostring(reason.message or show(reason))
+  end
   return tostring(reason)
 end
 
