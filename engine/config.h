@@ -33,6 +33,7 @@ void mcg_limits_default(
     mcg_limits *limits); /* what was not written, for a backend that can limit */
 /* `unenforceable` with a fix when a limit was written that only a sandbox can keep. */
 int mcg_limits_refuse_written(const mcg_limits *limits, const char *backend, mcg_error **err);
+json_t *mcg_limits_json(const mcg_limits *limits); /* those that are in force, by their keys */
 /* network.c: "none", "host" or a table of rules. `written`: it was said at all. */
 int mcg_network_read(const json_t *network, const mcg_where *where, mcg_network *out, bool *written,
                      mcg_error **err);

@@ -73,6 +73,16 @@ void mcg_limits_default(mcg_limits *limits)
   set_default(&limits->disk_bytes, half < DEFAULT_DISK_MB * MIB ? half : DEFAULT_DISK_MB * MIB);
 }
 
+json_t *mcg_limits_json(const mcg_limits *limits)
+{
+  json_t *out = json_object();
+  for (size_t i = 0; out && i < ROWS; i++) {
+    uint64_t value = limit_of((mcg_limits *)limits, &rows[i])->value;
+    if (value) json_object_set_new(out, rows[i].name, json_real((double)value / rows[i].unit));
+  }
+  return out;
+}
+
 int mcg_limits_refuse_written(const mcg_limits *limits, const char *backend, mcg_error **err)
 {
   for (size_t i = 0; i < ROWS; i++) {

@@ -18,27 +18,6 @@ static const char *phase_name(const mcg_session *session)
   return names[session->state];
 }
 
-static json_t *limits_of(const mcg_session *session)
-{
-  const mcg_limits *limits = &session->config->plan.limits;
-  json_t *out = json_object();
-  const struct {
-    const char *name;
-    const mcg_limit *limit;
-    double unit;
-  } rows[] = {
-      {"cpu_count", &limits->cpu_milli, 1000}, {"memory_mb", &limits->memory_bytes, 1 << 20},
-      {"pid_limit", &limits->pids, 1},         {"disk_mb", &limits->disk_bytes, 1 << 20},
-      {"open_files", &limits->open_files, 1},  {"wall_s", &limits->wall_ms, 1000},
-      {"exec_s", &limits->exec_ms, 1000},      {"output_mb", &limits->output_bytes, 1 << 20},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (rows[i].limit->value)
-      json_object_set_new(out, rows[i].name,
-                          json_real((double)rows[i].limit->value / rows[i].unit));
-  return out;
-}
-
 char *mcg_session_info(const mcg_session *session)
 {
   const mcg_config *config = session->config;
@@ -47,7 +26,7 @@ char *mcg_session_info(const mcg_session *session)
                            "tenant", optional(config->tenant), "run_id", optional(config->run_id),
                            "labels", config->labels, "created_at", session->created_at,
                            "enforcement", session->enforcement, "warnings", session->warnings,
-                           "limits", limits_of(session), "working_directory",
+                           "limits", mcg_limits_json(&config->plan.limits), "working_directory",
                            optional(session->placed ? mcg_session_directory(session) : NULL),
                            "state", phase_name(session));
   char hash[65];

@@ -54,6 +54,33 @@ static int nearest(lua_State *L)
   return 1;
 }
 
+struct resolving {
+  mcg_engine *engine;
+  const char *text;
+  size_t len;
+  mcg_error *err;
+};
+
+static char *get_resolved(void *ctx)
+{
+  struct resolving *r = ctx;
+  return mcg_config_resolve(r->engine, r->text, r->len, &r->err);
+}
+
+/* core.resolve(config) -> what is in force with it, or nil, err; opens nothing */
+static int resolve(lua_State *L)
+{
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 1);
+  mcg_lua_encode(L, 1, "config");
+  struct resolving r = {.text = lua_tolstring(L, -1, &r.len)};
+  r.engine = mcg_lua_engine(mcg_lua_host(L), &r.err);
+  if (!r.engine || !mcg_lua_text_from(L, get_resolved, &r)) return mcg_lua_nil_error(L, r.err);
+  size_t len;
+  const char *json = lua_tolstring(L, -1, &len);
+  return mcg_lua_decode(L, json, len) < 0 ? 2 : 1;
+}
+
 static int doctor(lua_State *L)
 {
   mcg_task *task = mcg_lua_enter(L);
@@ -140,6 +167,7 @@ static const luaL_Reg functions[] = {
     {"doctor", doctor},
     {"reap", reap},
     {"bounded", mcg_lua_bounded},
+    {"resolve", resolve},
     {"exit", leave},
     {"error", new_error},
     {"cancel_all", cancel_all},

@@ -206,6 +206,100 @@ static int absolute(lua_State *L)
   return 1;
 }
 
+static const char *base_directory(const char *variable)
+{
+  const char *path = getenv(variable);
+  return path && path[0] == '/' ? path : NULL;
+}
+
+/* state_dir(create) -> where what outlives a run is kept, or nil and a message. */
+static int state_dir(lua_State *L)
+{
+  bool create = lua_toboolean(L, 1);
+  const char *state = base_directory("XDG_STATE_HOME"), *home = base_directory("HOME");
+  struct stat st;
+  if (state)
+    lua_pushfstring(L, "%s/mooncage", state);
+  else if (geteuid() == 0)
+    lua_pushliteral(L, "/var/lib/mooncage");
+  else if (home)
+    lua_pushfstring(L, "%s/.local/state/mooncage", home);
+  else
+    return lua_pushnil(L), lua_pushliteral(L, "neither XDG_STATE_HOME nor HOME is set"), 2;
+  const char *path = lua_tostring(L, -1);
+  for (const char *slash = path; create && (slash = strchr(slash + 1, '/'));) {
+    lua_pushlstring(L, path, (size_t)(slash - path)); /* those above it */
+    if (mkdir(lua_tostring(L, -1), 0700) < 0 && errno != EEXIST)
+      return fail(L, "cannot make", lua_tostring(L, -1));
+    lua_pop(L, 1);
+  }
+  if (create && mkdir(path, 0700) < 0 && errno != EEXIST) return fail(L, "cannot make", path);
+  if (create && stat(path, &st) == 0 && st.st_uid != geteuid()) {
+    lua_pushnil(L);
+    lua_pushfstring(L, "%s is not yours: it is not used", path);
+    return 2;
+  }
+  return 1;
+}
+
+/* read_file(path, most, private) -> the bytes of an ordinary file, or nil, why, and whether there is
+ * anything. Never waits for a pipe. `private`: ours, and nobody else may write it. */
+static int read_file(lua_State *L)
+{
+  const char *path = luaL_checkstring(L, 1);
+  size_t most = (size_t)luaL_checknumber(L, 2);
+  bool private = lua_toboolean(L, 3);
+  struct stat st;
+  lua_settop(L, 3);
+  char *bytes = lua_newuserdata(L, most + 1);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (private ? O_NOFOLLOW : 0));
+  if (fd < 0) {
+    lua_pushboolean(L, errno != ENOENT);
+    fail(L, "cannot read", path);
+    lua_pushvalue(L, 5);
+    return 3;
+  }
+  size_t len = 0;
+  const char *why = NULL;
+  if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+    why = "is no ordinary file";
+  else if (private && (st.st_uid != geteuid() || (st.st_mode & 022)))
+    why = "can be written by others: it is not used";
+  for (ssize_t got = 1; !why && got > 0 && len <= most; len += got > 0 ? (size_t)got : 0) {
+    got = read(fd, bytes + len, most + 1 - len);
+    if (got < 0) why = "cannot be read";
+  }
+  close(fd);
+  if (!why && len > most) why = "is too long";
+  if (!why) return lua_pushlstring(L, bytes, len), 1;
+  lua_pushnil(L);
+  lua_pushfstring(L, "%s %s", path, why);
+  lua_pushboolean(L, true);
+  return 3;
+}
+
+/* real_path(path) -> the one name of a file that is there, or nil and a message. */
+static int real_path(lua_State *L)
+{
+  const char *path = luaL_checkstring(L, 1);
+  char real[PATH_MAX];
+  if (!realpath(path, real)) return fail(L, "cannot find", path);
+  lua_pushstring(L, real);
+  return 1;
+}
+
+/* sha256(bytes) -> 64 digits, or nil and an error table. */
+static int sha256(lua_State *L)
+{
+  size_t len;
+  const char *bytes = luaL_checklstring(L, 1, &len);
+  char hex[65];
+  mcg_error *err = NULL;
+  if (mcg_sha256_hex(bytes, len, hex, &err) < 0) return mcg_lua_nil_error(L, err);
+  lua_pushstring(L, hex);
+  return 1;
+}
+
 /* program_directory(): where the command's own file is; nil where /proc does not say. */
 static int program_directory(lua_State *L)
 {
@@ -221,6 +315,13 @@ static int is_directory(lua_State *L)
 {
   struct stat st;
   lua_pushboolean(L, stat(luaL_checkstring(L, 1), &st) == 0 && S_ISDIR(st.st_mode));
+  return 1;
+}
+
+static int is_file(lua_State *L)
+{
+  struct stat st;
+  lua_pushboolean(L, stat(luaL_checkstring(L, 1), &st) == 0 && !S_ISDIR(st.st_mode));
   return 1;
 }
 
@@ -279,7 +380,12 @@ int luaopen_mooncage_cli_system(lua_State *L)
                                        {"spawn_keeper", spawn_keeper},
                                        {"absolute", absolute},
                                        {"program_directory", program_directory},
+                                       {"state_dir", state_dir},
+                                       {"read_file", read_file},
+                                       {"real_path", real_path},
+                                       {"sha256", sha256},
                                        {"is_directory", is_directory},
+                                       {"is_file", is_file},
                                        {"take_order", take_order},
                                        {"answer", answer},
                                        {"raise_open_files", raise_open_files},

@@ -15,8 +15,9 @@ local mooncage = {
   json = { encode = core.encode, decode = core.decode, array = core.array, null = core.null },
 }
 
--- Set by mooncage.defaults: what mooncage.open falls back to, key by key.
-local defaults = {}
+-- Set by mooncage.defaults: what mooncage.open falls back to, key by key, and who says where an
+-- error about one of those keys came from.
+local defaults, locate = {}, nil
 
 ---Feeds a stdin function to its process; a task of its own, so the function may wait.
 core.set_pump(function(process, source)
@@ -58,17 +59,35 @@ local function prepare(config, level)
   return merged
 end
 
+---Says where an error came from that is about a key of the defaults.
+local function explain(config, session, err)
+  if session or not locate or type(err) ~= "table" or not err.message then return session, err end
+  local key = err.message:gsub("^configuration: ", ""):match "^[%a_][%w_]*"
+  if key and (config == nil or config[key] == nil) then err = locate(err) end
+  return nil, err
+end
+
 ---Opens a sandbox; close it with session:close(), or let mooncage.with do both.
 ---@param config mooncage.Config?
 ---@return mooncage.Session? session, mooncage.Error? err
 function mooncage.open(config)
-  return core.open(prepare(config, 2))
+  return explain(config, core.open(prepare(config, 2)))
 end
 
 ---What mooncage.open falls back to, key by key: the command's configuration for a script.
 ---@param config mooncage.Config
-function mooncage.defaults(config)
-  defaults = config
+---@param where? fun(err: mooncage.Error): mooncage.Error
+function mooncage.defaults(config, where)
+  defaults, locate = config, where
+end
+
+---What a config comes to, with what is in force where nothing was written; opens nothing.
+---@return table? resolved, mooncage.Error? err
+function mooncage._resolve(config)
+  local ok, prepared = pcall(prepare, config, 2)
+  if ok then return core.resolve(prepared) end
+  if type(prepared) == "table" then return nil, prepared end
+  return nil, core.error("invalid", (tostring(prepared):gsub("^.-mooncage: open: ", "")))
 end
 
 local function finish(session, ok, ...)
@@ -88,7 +107,7 @@ function mooncage.with(config, fn)
   if type(fn) ~= "function" then
     error(("mooncage: with: the second argument must be a function, not a %s"):format(type(fn)), 2)
   end
-  local session, err = core.open(prepare(config, 2))
+  local session, err = explain(config, core.open(prepare(config, 2)))
   if not session then return nil, err end
   return finish(session, pcall(fn, session))
 end

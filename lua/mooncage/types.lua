@@ -195,7 +195,8 @@ function mooncage.secret_file(path) end
 
 ---What session opening falls back to, key by key.
 ---@param config mooncage.Config
-function mooncage.defaults(config) end
+---@param where (fun(err: mooncage.Error): mooncage.Error)? says where one of those keys came from
+function mooncage.defaults(config, where) end
 
 ---A policy: a file that decides from what it is given, and can do nothing else. A name is one of
 ---policies/, anything with a slash or a dot is a path. Gives the function that takes the policy's

@@ -122,6 +122,14 @@ MCG_API char *mcg_engine_backends(const mcg_engine *engine);
 /* The nearest of the NULL-terminated names within edit distance 3, or NULL: for "did you mean". */
 MCG_API const char *mcg_nearest(const char *word, const char *const *names);
 
+/* The configuration as a session would have it, or what is wrong with it; nothing is opened. A JSON
+ * object of what is in force where nothing was written, too: limits, network, enforcement. It holds
+ * none of the configuration's values. Free with free(). */
+MCG_API char *mcg_config_resolve(mcg_engine *engine, const char *config, size_t len,
+                                 mcg_error **err);
+/* SHA-256 of the bytes as 64 lower-case hexadecimal digits. Without libcrypto: `unavailable`. */
+MCG_API int mcg_sha256_hex(const void *bytes, size_t len, char out[65], mcg_error **err);
+
 /* A foreign loop polls the descriptor for reading for at most the timeout (ms, -1: for ever), then
  * turns. Ask for the timeout again after every call into the engine. */
 MCG_API int mcg_engine_fd(const mcg_engine *engine);

@@ -1,6 +1,7 @@
 -- config_file.lua: finds and reads the configuration, a Lua file that returns a table. It is the
 -- operator's code: it runs as ordinary Lua, and text only, no bytecode. What its keys mean is the
 -- engine's to judge; here an error is given the line it stands on.
+
 local config_file = {}
 
 local function invalid(message, fix)
@@ -20,22 +21,31 @@ local function home_config()
   if home and home ~= "" then return home .. "/.config/mooncage/config.lua" end
 end
 
----Where the configuration is: what was asked for, else the first that is there; nil when none is.
----@param asked string? of --config
----@return string? path, boolean must_exist
-function config_file.find(asked)
-  if asked then return asked, true end
-  local named = os.getenv "MOONCAGE_CONFIG"
-  if named and named ~= "" then return named, true end
-  local home = home_config()
-  if home and exists(home) then return home, false end
-  if exists "/etc/mooncage/config.lua" then return "/etc/mooncage/config.lua", false end
-  return nil, false
-end
+---@class mooncage.cli.Source
+---@field path string? nil: there is no configuration
+---@field text string? what was trusted: read once, so that it is what runs
+---@field ignored string? why the mooncage.lua that lies here is not used
 
----Is there a file in the working directory that looks as if it wanted to be the configuration?
-function config_file.local_is_ignored()
-  return exists "mooncage.lua"
+---Where the configuration is: what was asked for, else the first that is there.
+---@param asked string? of --config
+---@return mooncage.cli.Source
+function config_file.find(asked)
+  if asked then return { path = asked } end
+  local named = os.getenv "MOONCAGE_CONFIG"
+  if named and named ~= "" then return { path = named } end
+  local found = {}
+  if require("mooncage.cli.system").is_file "mooncage.lua" then
+    local text, why = require("mooncage.cli.trust").read "mooncage.lua"
+    if text then return { path = "mooncage.lua", text = text } end
+    found.ignored = why
+  end
+  local home = home_config()
+  if home and exists(home) then
+    found.path = home
+  elseif exists "/etc/mooncage/config.lua" then
+    found.path = "/etc/mooncage/config.lua"
+  end
+  return found
 end
 
 ---What a configuration sees beside ordinary Lua.
@@ -85,11 +95,16 @@ end
 ---@param path string
 ---@param mooncage table the module, as the file sees it
 ---@param what string? what the file is; "configuration"
+---@param text string? of the file, where it was read already
 ---@return table? config, table? err
-function config_file.load(path, mooncage, what)
-  local file, why = io.open(path, "rb")
-  local text = file and file:read "*a"
-  if file then file:close() end
+function config_file.load(path, mooncage, what, text)
+  local why
+  if not text then
+    local file
+    file, why = io.open(path, "rb")
+    text = file and file:read "*a"
+    if file then file:close() end
+  end
   if not text then
     return nil, {
       code = "not_found",
@@ -102,21 +117,14 @@ function config_file.load(path, mooncage, what)
   return load_text(path, text, mooncage)
 end
 
----The line on which a key is set, as far as the text shows it.
-local function line_of(path, key)
+---The lines of the keys of a file; nil when it cannot be read.
+---@param path string
+---@return mooncage.cli.Lines?
+function config_file.lines(path)
   local file = io.open(path, "rb")
-  if not file then return nil end
-  local number, found = 0, nil
-  for line in file:lines() do
-    number = number + 1
-    local code = line:gsub("%-%-.*", "")
-    if code:find("%f[%w_]" .. key:gsub("%W", "%%%0") .. "%f[^%w_]%s*%]?%s*=") then
-      found = number
-      break
-    end
-  end
-  file:close()
-  return found
+  local text = file and file:read "*a"
+  if file then file:close() end
+  return text and require("mooncage.cli.lines").of(text)
 end
 
 ---The flag that set the innermost part of a key's path that a flag did set, and what of the path
@@ -144,7 +152,8 @@ function config_file.locate(err, path, flags_of)
   if flag then
     err.message = ("%s%s: %s"):format(flag, inner ~= "" and " " .. inner or "", text)
   elseif path and err.code == "invalid" then
-    local line = line_of(path, where:gsub("%[%d+%]", ""):match "[%w_]+$")
+    local keys = config_file.lines(path)
+    local line = keys and keys:find(require("mooncage.cli.lines").path(where))
     err.message = line and ("%s:%d: %s"):format(path, line, said) or ("%s: %s"):format(path, said)
   else
     err.message = said

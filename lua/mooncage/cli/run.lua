@@ -114,9 +114,9 @@ local function run_script(line)
     output.error { code = "invalid", message = why, fix = "correct the Lua text there" }
     return exit.SCRIPT
   end
-  local config, err = sandbox.config(line.flags)
+  local config, err, path = sandbox.config(line.flags)
   if not config then return nil, err end
-  mooncage.defaults(config)
+  mooncage.defaults(config, function(wrong) return sandbox.locate(wrong, path, line.flags) end)
   words[0] = line.words[1] or "-e"
   _G.arg = words
   return mooncage.run_script(chunk, words, output.is_json() and tell_json or nil)

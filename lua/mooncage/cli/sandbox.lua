@@ -28,16 +28,11 @@ end
 ---Reads the configuration file, where there is one.
 ---@return table? config, table? err, string? path
 local function from_file(flags)
-  local path = config_file.find(flags.config)
-  if not path then
-    if config_file.local_is_ignored() and not output.is_json() then
-      output.note("mooncage.lua in this directory is not used: a configuration that comes with a "
-        .. "tree could undo the sandbox; to use it, say --config mooncage.lua")
-    end
-    return {}
-  end
-  local config, err = config_file.load(path, mooncage)
-  return config, err, path
+  local source = config_file.find(flags.config)
+  if source.ignored and not output.is_json() then output.note(source.ignored) end
+  if not source.path then return {} end
+  local config, err = config_file.load(source.path, mooncage, nil, source.text)
+  return config, err, source.path
 end
 
 ---What the variables of --env-file and --env come to, the later over the earlier.
@@ -148,6 +143,7 @@ function sandbox.config(flags)
   if not ok then return nil, wrong end
   if flags.workdir then config.working_directory = flags.workdir end
   if flags.project then config.project = assert(system.absolute(flags.project)) end
+  if flags.tenant then config.tenant = flags.tenant end
   if flags["best-effort"] then config.enforcement = "best_effort" end
   return config, nil, path
 end
@@ -156,11 +152,11 @@ end
 local KEYS = {
   backend = "backend", option = "options", bind = "binds", network = "network",
   env = "environment", ["env-file"] = "environment", workdir = "working_directory",
-  project = "project", manifest = "manifest",
+  project = "project", manifest = "manifest", tenant = "tenant", ["best-effort"] = "enforcement",
 }
 
 ---Which flag set a key: so that an error names what the user wrote.
-local function flags_of_keys(flags)
+function sandbox.flags_of_keys(flags)
   local names = {}
   for flag, limit in pairs(LIMITS) do
     if flags[flag] then names[limit.key] = "--" .. flag end
@@ -169,6 +165,23 @@ local function flags_of_keys(flags)
     if flags[flag] then names[key] = "--" .. flag end
   end
   return names
+end
+
+---The flag that set a variable; nil: the file.
+function sandbox.flag_of_variable(flags, name)
+  for _, pair in ipairs(flags.env or {}) do
+    if pair.name == name then return "--env" end
+  end
+  for _, path in ipairs(flags["env-file"] or {}) do
+    local found = values.environment_file(path)
+    if found and found[name] then return "--env-file" end
+  end
+end
+
+---What a configuration comes to, without opening anything.
+---@return table? resolved, table? err
+function sandbox.resolve(config)
+  return mooncage._resolve(config)
 end
 
 ---Usage errors among the flags of --project.
@@ -206,7 +219,7 @@ function sandbox.locate(err, path, flags)
     local from, to = (err.fix or ""):find(advice[1], 1, true)
     if from then err.fix = err.fix:sub(1, from - 1) .. advice[2] .. err.fix:sub(to + 1) end
   end
-  return config_file.locate(err, path, flags_of_keys(flags))
+  return config_file.locate(err, path, sandbox.flags_of_keys(flags))
 end
 
 ---Opens a session as the file and the flags say.

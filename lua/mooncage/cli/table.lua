@@ -51,6 +51,8 @@ flags.sandbox = {
     help = "Show SRC of the host live at DST inside; read-only unless rw." },
   { name = "manifest", value = "FILE", type = "name", complete = "file",
     help = "What is in the workspace from the start: a Lua file that returns a table." },
+  { name = "tenant", value = "ID", type = "name",
+    help = "On whose behalf: letters, digits, - and _, at most 64." },
   { name = "best-effort",
     help = "Go on without what cannot be enforced here, and say what that was." },
 }
@@ -226,6 +228,28 @@ local commands = {
     examples = {},
   },
   {
+    name = "config", module = "config",
+    summary = "Show the effective configuration, or trust a local one",
+    usage = { "mooncage config show [flags]", "mooncage config trust FILE" },
+    description = {
+      "show prints what a sandbox would be opened with: the configuration file with the flags over "
+        .. "it and the defaults below, and where each value came from. Secrets are not shown.",
+      "trust lets the mooncage.lua of a directory be its configuration: a file that a repository "
+        .. "brings along could undo the sandbox, so it is not used before. Read it first. A file "
+        .. "that has changed since is not trusted any more.",
+    },
+    flags = { flags.sandbox, flags.view },
+    takes = "action",
+    actions = {
+      { name = "show", least = 0, most = 0 },
+      { name = "trust", least = 1, most = 1, complete = "file" },
+    },
+    examples = {
+      { "mooncage config show", "what holds here, and why" },
+      { "mooncage config trust mooncage.lua", "having read it" },
+    },
+  },
+  {
     name = "policy", module = "policy",
     summary = "Check policies, and run the tests beside them",
     usage = { "mooncage policy check FILE...", "mooncage policy test FILE...|DIR" },
@@ -294,11 +318,14 @@ return {
     { "MOONCAGE_CONFIG", "The configuration file, where --config is not given." },
     { "MOONCAGE_INIT", "The mooncage-init executable, where it is not at its installed place." },
     { "XDG_CONFIG_HOME", "Holds mooncage/config.lua; ~/.config where it is not set." },
+    { "XDG_STATE_HOME", "Holds mooncage/: which local configurations are trusted; ~/.local/state "
+      .. "where it is not set, /var/lib for root." },
     { "XDG_RUNTIME_DIR", "Holds mooncage/, the sockets of sessions that stay." },
     { "NO_COLOR", "When set to anything, no colour." },
   },
   files = {
     { "$XDG_CONFIG_HOME/mooncage/config.lua", "The configuration of this user." },
+    { "mooncage.lua", "The configuration of a directory, once it is trusted." },
     { "/etc/mooncage/config.lua", "The configuration of all users without one of their own." },
   },
 }

@@ -1,0 +1,54 @@
+# config_show.sh: mooncage config: what holds and where it came from; trusting a local file.
+# Sourced by run.
+
+config show.lua $'return {\n  limits = {\n    memory_mb = 64,\n  },\n  environment = { T = secret "TOKEN", L = "C" },\n}'
+check "config show, from the file" shows 'limits.memory_mb = 64' 'TOKEN=s3cret mooncage --config show.lua config show'
+check "with its line" json_is 0 \
+  'd["sources"]["limits.memory_mb"] == {"source": "file", "file": "show.lua", "line": 3}' \
+  'TOKEN=s3cret mooncage --json --config show.lua config show'
+check "from a flag" json_is 0 \
+  'd["config"]["limits.memory_mb"] == 32 and d["sources"]["limits.memory_mb"]["source"] == "--memory"' \
+  'TOKEN=s3cret mooncage --json --config show.lua config show --memory 32M'
+check "by default" json_is 0 \
+  'd["config"]["limits.pid_limit"] == 256 and d["sources"]["limits.pid_limit"]["source"] == "default" and d["file"] is None' \
+  'mooncage --json config show'
+check "a variable of a flag" json_is 0 'd["sources"]["environment.A"]["source"] == "--env"' \
+  'mooncage --json config show --env A=1'
+check "a secret is redacted" gives 0 '' \
+  'TOKEN=s3cret mooncage --config show.lua config show >said; grep s3cret said; grep -q "T = \"\[redacted\]\"" said'
+check "and with --json" gives 0 '' 'TOKEN=s3cret mooncage --json --config show.lua config show | grep s3cret; true'
+config show.lua $'return {\n  limts = {},\n}'
+check "config show judges the file" gives 2 '' 'mooncage --config show.lua config show' 'show.lua:2:'
+check "config wants an action" gives 2 '' 'mooncage config' 'show, trust'
+
+config show.lua $'return {\n\n  environment = { ["A B"] = "x" },\n  candidates = {\n    { id = "jail",\n      options = { profil = "x" } } },\n}'
+check "a key in a table in a list has its line" gives 2 '' 'mooncage --config show.lua run -- true' 'show.lua:6:'
+check "and the nearest name" gives 2 '' 'mooncage --config show.lua run -- true' 'profile'
+check "also when a script opens the session" gives 1 '' \
+  "mooncage --config show.lua run -e 'assert(require\"mooncage\".open())'" 'show.lua:6:'
+check "but not for the script's own keys" gives 0 'configuration: limts: unknown key' \
+  "mooncage --config show.lua run -e 'io.write(select(2, require\"mooncage\".open { backend = \"jail\", limts = 1 }).message)'"
+
+# A configuration that lies in the working directory.
+config mooncage.lua 'return { environment = { A = "local" } }'
+check "a local file is not used" gives 0 '' "mooncage run -- sh -c 'echo \$A'" 'mooncage config trust mooncage.lua'
+check "it can be trusted" shows "$PWD/mooncage.lua" 'mooncage config trust mooncage.lua'
+check "then it is used" gives 0 'local' "mooncage run -- sh -c 'echo \$A'"
+check "its hash is sha256sum's" gives 0 '' \
+  'grep -qxF "$(sha256sum "$PWD/mooncage.lua")" "$XDG_STATE_HOME/mooncage/trusted"'
+check "--config goes before it" gives 0 'other' \
+  "echo 'return { environment = { A = \"other\" } }' >o.lua; mooncage --config o.lua run -- sh -c 'echo \$A'"
+echo '-- changed' >>mooncage.lua
+check "a changed file is not trusted" gives 0 '' "mooncage run -- sh -c 'echo \$A'" 'has changed since'
+mkdir -p elsewhere && cp mooncage.lua elsewhere/ && mooncage -q config trust mooncage.lua >/dev/null
+check "nor is the same file elsewhere" gives 0 '' "cd elsewhere; mooncage run -- sh -c 'echo \$A'" 'is not used'
+chmod 666 "$XDG_STATE_HOME/mooncage/trusted"
+check "a list that others can write trusts nothing" gives 0 '' "mooncage run -- sh -c 'echo \$A'" 'written by others'
+check "and cannot be added to" gives 125 '' 'mooncage config trust mooncage.lua' 'written by others'
+rm "$XDG_STATE_HOME/mooncage/trusted"
+printf '\033LJ' >mooncage.lua
+check "bytecode cannot be trusted" gives 2 '' 'mooncage config trust mooncage.lua' 'Lua text'
+rm mooncage.lua && mkfifo mooncage.lua
+check "a pipe is not waited for" gives 0 hi 'mooncage run -- echo hi' 'is no ordinary file'
+rm -r mooncage.lua elsewhere
+check "trusting nothing" gives 125 '' 'mooncage config trust none.lua' 'none.lua'
