@@ -1,6 +1,7 @@
 /* config.c: reads a session's configuration: the keys, the candidate with its options, the
  * requirements, and what follows from them. Limits, network and environment have files of their own. */
 #include "config.h"
+#include "hooks.h"
 #include "manifest.h"
 #include <math.h>
 #include <string.h>
@@ -9,10 +10,24 @@
 #define BINDS_MAX 64
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-static const char *const keys[] = {"backend", "candidates",  "requirements", "limits",
-                                   "network", "enforcement", "environment",  "working_directory",
-                                   "user",    "labels",      "tenant",       "run_id",
-                                   "ttl_s",   "pool",        "project",      "manifest",
+static const char *const keys[] = {"backend",
+                                   "candidates",
+                                   "requirements",
+                                   "limits",
+                                   "network",
+                                   "enforcement",
+                                   "environment",
+                                   "working_directory",
+                                   "user",
+                                   "labels",
+                                   "tenant",
+                                   "run_id",
+                                   "ttl_s",
+                                   "pool",
+                                   "project",
+                                   "manifest",
+                                   "hooks",
+                                   "hook_timeout_s",
                                    NULL};
 
 static const char *const isolation_names[] = {"none",   "namespace", "container",
@@ -440,7 +455,8 @@ static int read_all(mcg_engine *engine, mcg_config *config, mcg_error **err)
       optional_string(config->root, "tenant", NULL, &config->tenant, err) < 0 ||
       optional_string(config->root, "run_id", NULL, &config->run_id, err) < 0 ||
       optional_number(config->root, "ttl_s", NULL, 0.001, 1e9, false, &ttl, err) < 0 ||
-      read_project(config, err) < 0 || read_binds(config, err) < 0)
+      read_project(config, err) < 0 || read_binds(config, err) < 0 ||
+      mcg_hooks_read(config, err) < 0)
     return -1;
   config->ttl_ms = (int64_t)(ttl * 1000 + 0.5);
   bool isolated = config->backend->isolation != MCG_ISOLATION_NONE;

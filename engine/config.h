@@ -19,6 +19,8 @@ typedef struct mcg_config {
   unsigned max_sessions, pool_size; /* 0: no limit, no pool */
   int64_t ttl_ms;                   /* 0: none */
   struct mcg_manifest *manifest;    /* owned, or NULL */
+  unsigned hooks;                   /* mcg_hook bits: those the host has */
+  int64_t hook_ms;                  /* what one may take */
 } mcg_config;
 
 /* All of it or nothing. Unknown keys, wrong types and ranges: `invalid`; what this candidate cannot

@@ -30,6 +30,7 @@ struct mcg_engine {
   struct mcg_spawner *spawner;
   struct mcg_streams *streams; /* made on first use, NULL before */
   struct mcg_pool *pools;      /* pool.c */
+  mcg_question *questions;     /* ask.c: not yet handed to the host */
   mcg_backends backends;
   mcg_session *sessions; /* doubly linked through the sessions */
   unsigned session_count;

@@ -164,6 +164,13 @@ int mcg_fail(mcg_error **err, mcg_code code, const char *fix, const char *format
   return set(err, code, fix, message);
 }
 
+mcg_error *mcg_error_new(mcg_code code, const char *message, const char *fix)
+{
+  mcg_error *error = NULL;
+  mcg_fail(&error, code, fix, "%s", message);
+  return error;
+}
+
 static mcg_code code_of_errno(int number)
 {
   switch (number) {

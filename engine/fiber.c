@@ -5,7 +5,7 @@
  * Queueing is a pointer store: no system call. The check handle also keeps the loop alive while any
  * fiber lives. A fiber keeps its stack and its timer through all its lives; they go when the engine
  * closes. Nothing here knows what runs on a fiber. */
-#include "engine.h"
+#include "ask.h"
 #include "fiber_switch.h"
 #include <errno.h>
 #include <sys/mman.h>
@@ -201,6 +201,7 @@ static void resume(mcg_fiber *fiber)
   switch_in(fiber);
   fibers->current = NULL;
   say_log(fibers); /* before the completion that it explains */
+  if (fibers->engine->questions) mcg_questions_deliver(fibers->engine);
   if (fiber->state != ENDED) return;
   mcg_fiber_fn ended = fiber->ended;
   void *arg = fiber->arg;
@@ -436,6 +437,12 @@ void mcg_fiber_cancel(mcg_fiber *fiber)
 bool mcg_fiber_canceled(const mcg_fiber *fiber)
 {
   return fiber->canceled;
+}
+
+bool mcg_fiber_stopped(const mcg_engine *engine)
+{
+  const mcg_fiber *fiber = engine->fibers->current;
+  return fiber && must_stop(fiber);
 }
 
 void mcg_fiber_shield(mcg_engine *engine, bool on)

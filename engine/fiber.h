@@ -19,6 +19,8 @@ mcg_fiber *mcg_fiber_current(const mcg_engine *engine); /* NULL on the main stac
  * unless inside mcg_fiber_shield. */
 void mcg_fiber_cancel(mcg_fiber *fiber);
 bool mcg_fiber_canceled(const mcg_fiber *fiber);
+/* The current one was canceled and is not shielded: its waits fail from now on. */
+bool mcg_fiber_stopped(const mcg_engine *engine);
 /* While shielded, waits ignore cancel: for taking down what must be taken down. Nests. */
 void mcg_fiber_shield(mcg_engine *engine, bool on);
 

@@ -1,7 +1,7 @@
 /* session.c: the life of a sandbox: open, facts and figures, end. Commands are in exec.c.
  *
  * A session is in the engine's list from open until it is closed, and holds itself alive there. */
-#include "session.h"
+#include "hooks.h"
 #include "keeper.h"
 #include "pool.h"
 #include <string.h>
@@ -45,8 +45,15 @@ void mcg_session_used(mcg_session *session, uint64_t cpu_us, uint64_t peak_bytes
 
 /* ---- references --------------------------------------------------------------------------- */
 
+static void lose_counsel(mcg_session *session)
+{
+  mcg_counsel *counsel = mcg_steal_pointer(&session->counsel);
+  mcg_counsel_unref(counsel);
+}
+
 static void session_free(mcg_session *session)
 {
+  lose_counsel(session);
   mcg_config_free(session->config);
   mcg_error_free(session->ended);
   mcg_error_free(session->close_error);
@@ -240,9 +247,35 @@ static void take_parked(opening *self)
   if (!parked) return;
   parked->created_at = session->created_at;
   parked->since = session->since;
+  parked->counsel = mcg_steal_pointer(&session->counsel);
   session->config = NULL;
   mcg_session_discard(session);
   self->session = parked;
+}
+
+/* It was made in part, or nobody is left to have it. */
+static void open_undo(mcg_session *session)
+{
+  auto_error mcg_error *second = NULL;
+  mcg_fiber_shield(session->engine, true);
+  mcg_stream_close(session->stream);
+  session->stream = NULL;
+  if (place_destroy(session, &second) < 0)
+    mcg_log(session->engine, MCG_LOG_ERROR, "session %.8s: %s", session->id, second->message);
+  mcg_fiber_shield(session->engine, false);
+}
+
+static void tell_stopped(mcg_session *session)
+{
+  if (!mcg_session_hooked(session, MCG_HOOK_SANDBOX_STOP)) return;
+  auto_free char *text = mcg_session_usage(session);
+  json_t *usage = text ? json_loads(text, 0, NULL) : NULL;
+  auto_error mcg_error *ignored = NULL;
+  mcg_fiber_shield(session->engine, true);
+  if (mcg_hook_fire(session, MCG_HOOK_SANDBOX_STOP, json_pack("{s:o?}", "usage", usage), &ignored) <
+      0)
+    mcg_log(session->engine, MCG_LOG_ERROR, "session %.8s: %s", session->id, ignored->message);
+  mcg_fiber_shield(session->engine, false);
 }
 
 static int open_run(void *arg, mcg_error **err)
@@ -261,18 +294,19 @@ static int open_run(void *arg, mcg_error **err)
                        session->place.carrier, mcg_session_mechanism, mcg_session_stream_lost,
                        session, &session->stream, err) < 0) ||
       mcg_session_furnish(session, err) < 0 || deadline_start(session, err) < 0) {
-    auto_error mcg_error *second = NULL;
-    mcg_fiber_shield(session->engine, true);
-    mcg_stream_close(session->stream);
-    session->stream = NULL;
-    if (place_destroy(session, &second) < 0)
-      mcg_log(session->engine, MCG_LOG_ERROR, "session %.8s: %s", session->id, second->message);
-    mcg_fiber_shield(session->engine, false);
+    open_undo(session);
     return -1;
   }
   session->began_ns = uv_hrtime();
   session->state = MCG_SESSION_RUNNING;
-  return 0;
+  if (mcg_hook_fire(session, MCG_HOOK_SANDBOX_START, json_object(), err) == 0) return 0;
+  if (session->state == MCG_SESSION_RUNNING) { /* else the hook closed it, and has it */
+    session->state = MCG_SESSION_STARTING;
+    mcg_session_no_deadline(session);
+    open_undo(session);
+    tell_stopped(session);
+  }
+  return -1;
 }
 
 static void open_complete(void *arg, mcg_error *error)
@@ -282,7 +316,10 @@ static void open_complete(void *arg, mcg_error *error)
   mcg_session *session = self.session;
   if (error) {
     mcg_error_set_backend(error, session->config->backend->id);
-    mcg_session_discard(session);
+    if (session->state == MCG_SESSION_STARTING)
+      mcg_session_discard(session);
+    else
+      mcg_session_unref(session); /* it is closed, or being closed, by a hook that saw it */
     session = NULL;
   }
   self.done(self.data, session, error);
@@ -347,16 +384,30 @@ static mcg_session *session_plan(mcg_engine *engine, const char *text, size_t le
 int mcg_session_open(mcg_engine *engine, const char *text, size_t len, mcg_session_done done,
                      void *data, mcg_op **op, mcg_error **err)
 {
+  return mcg_session_open_with(engine, text, len, NULL, done, data, op, err);
+}
+
+int mcg_session_open_with(mcg_engine *engine, const char *text, size_t len,
+                          const mcg_deciders *deciders, mcg_session_done done, void *data,
+                          mcg_op **op, mcg_error **err)
+{
+  mcg_counsel *counsel;
+  if (mcg_counsel_new(deciders, &counsel, err) < 0) return -1;
   mcg_session *session = session_plan(engine, text, len, err);
-  if (!session) return -1;
+  if (!session) {
+    free(counsel);
+    return -1;
+  }
   opening *self = malloc(sizeof *self);
   if (self) *self = (opening){.session = session, .pooled = true, .done = done, .data = data};
   if (!self || mcg_op_start(engine, open_run, open_complete, self, op, err) < 0) {
     if (!self) mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session");
     free(self);
+    free(counsel);
     session_free(session);
     return -1;
   }
+  session->counsel = counsel;
   mcg_session_enlist(session);
   return 0;
 }
@@ -397,6 +448,7 @@ static int close_run(void *arg, mcg_error **err)
     auto_error mcg_error *ignored = NULL;
     if (mcg_wait_park(session->engine, &session->execs_gone, -1, &ignored) < 0) break;
   }
+  if (!session->pool) tell_stopped(session);
   return rc;
 }
 
@@ -418,6 +470,7 @@ static void close_complete(void *arg, mcg_error *error)
   if (session->pool) drop(session); /* its one reference was the pool's */
   session->pool = NULL;
   mcg_keeper_end(session);
+  lose_counsel(session);
   session_unlink(session);
 }
 

@@ -2,6 +2,7 @@
 #ifndef MCG_SESSION_H
 #define MCG_SESSION_H
 
+#include "ask.h"
 #include "config.h"
 #include "stream.h"
 
@@ -24,6 +25,7 @@ struct mcg_session {
   unsigned refs, inner_refs;   /* inner: the engine's list, running commands and operations */
   char id[27];
   mcg_config *config;
+  mcg_counsel *counsel; /* the host that decides, until the session is closed; or NULL */
   mcg_phase state;
   bool placed;
   bool stopping; /* the keeper was asked to end it, and will answer */

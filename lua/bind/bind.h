@@ -18,6 +18,7 @@
 #define MCG_LUA_ERROR "mooncage.error"
 #define MCG_LUA_ARRAY "mooncage.array"
 #define MCG_LUA_EXPLANATION "mooncage.explanation"
+#define MCG_LUA_QUESTION "mooncage.question"
 
 typedef struct mcg_lua mcg_lua;
 typedef struct mcg_task mcg_task;
@@ -45,6 +46,9 @@ struct mcg_task {
   bool begun;    /* has run */
   bool told;     /* the next resume says `canceled` */
   bool observed; /* somebody asked how it ended */
+  bool owed;     /* somebody needs its answer: it runs also when it was canceled before it began */
+  bool
+      inside; /* it answers the engine, or was spawned by one that does: its commands fire no hooks */
   void (*cancel)(mcg_task *task, void *what); /* ends the wait it is in */
   void *what;
   struct mcg_join *join;      /* the tasks it waits for, or NULL */
@@ -67,7 +71,10 @@ struct mcg_lua {
   bool exiting;         /* os.exit was called: no task is resumed */
   int exit_status;
   unsigned lost; /* tasks that threw and were collected unasked */
-  int live_ref, log_ref, pump_ref, signals_ref;
+  int live_ref, log_ref, pump_ref, signals_ref, decide_ref;
+  struct mcg_lua_question *questions; /* not answered yet */
+  uint64_t budget_end;                /* of the decision that is being made */
+  bool overspent;
   int log_level;                    /* least that is said on stderr; above MCG_LOG_ERROR: nothing */
   char *init_path;                  /* beside the command; NULL: the engine's own idea */
   struct mcg_lua_session *sessions; /* every userdata that holds one */
@@ -207,6 +214,20 @@ int mcg_lua_rank(lua_State *L);
 int mcg_lua_satisfies(lua_State *L);
 int mcg_lua_explanation(lua_State *L);
 void mcg_lua_select_setup(lua_State *L);
+/* Pushes the object of a session; takes the reference. One session has one object. */
+void mcg_lua_push_session(lua_State *L, mcg_lua *host, mcg_session *take_session);
+
+/* ---- decide.c: what the engine asks of Lua */
+/* False: the value at `functions` is no table, nobody is asked. Raises when memory is out. */
+bool mcg_lua_deciders(lua_State *L, int functions, mcg_deciders *out);
+void mcg_lua_deciders_drop(const mcg_deciders *deciders); /* the engine did not take them */
+/* A task that answers the engine closes the session: nobody shall wait for the one, and the other for
+ * the first. Answers what is open about it. */
+void mcg_lua_questions_settle(mcg_lua *host, const mcg_session *session);
+void mcg_lua_questions_end(mcg_lua *host); /* all of them, with `canceled` */
+int mcg_lua_decide(lua_State *L);          /* core.decide */
+int mcg_lua_set_decider(lua_State *L);
+void mcg_lua_decide_setup(lua_State *L);
 
 /* ---- spec.c: a command and its options, from Lua */
 typedef struct mcg_lua_spec {

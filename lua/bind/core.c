@@ -159,6 +159,8 @@ static const luaL_Reg functions[] = {
     {"log", mcg_lua_log_write},
     {"log_level", mcg_lua_log_level},
     {"set_pump", set_pump},
+    {"set_decider", mcg_lua_set_decider},
+    {"decide", mcg_lua_decide},
     {"backends", backends},
     {"nearest", nearest},
     {"rank", mcg_lua_rank},
@@ -184,6 +186,7 @@ __attribute__((visibility("default"))) int luaopen_mooncage_core(lua_State *L)
     mcg_lua_process_setup(L);
     mcg_lua_session_setup(L);
     mcg_lua_select_setup(L);
+    mcg_lua_decide_setup(L);
     luaL_newmetatable(L, MCG_LUA_ARRAY);
     lua_pop(L, 1);
   }

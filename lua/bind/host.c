@@ -52,7 +52,7 @@ mcg_lua *mcg_lua_host_new(lua_State *L)
   host->ready_end = &host->ready;
   host->log_end = &host->log_lines;
   host->log_level = MCG_LOG_ERROR + 1;
-  host->log_ref = host->pump_ref = LUA_NOREF;
+  host->log_ref = host->pump_ref = host->decide_ref = LUA_NOREF;
   lua_newtable(L);
   host->live_ref = luaL_ref(L, LUA_REGISTRYINDEX);
   int rc = uv_loop_init(&host->loop);
@@ -111,6 +111,7 @@ void mcg_lua_host_close(mcg_lua *host)
   host->closing = true;
   mcg_lua_terminal_restore(host);
   mcg_lua_signals_close(host);
+  mcg_lua_questions_end(host);
   if (host->engine) {
     bool done = false;
     mcg_error *error = NULL;

@@ -65,18 +65,77 @@ static void keep_facts(lua_State *L, int self, const mcg_session *session)
   lua_setfenv(L, self);
 }
 
+static const char OBJECTS_KEY = 0; /* of a weak table: engine's session -> its object */
+
+static void push_objects(lua_State *L)
+{
+  lua_pushlightuserdata(L, (void *)&OBJECTS_KEY);
+  lua_rawget(L, LUA_REGISTRYINDEX);
+}
+
+/* Pushes the object there is, or nil. */
+static mcg_lua_session *find_object(lua_State *L, const mcg_session *session)
+{
+  push_objects(L);
+  lua_pushlightuserdata(L, (void *)session);
+  lua_rawget(L, -2);
+  lua_replace(L, -2);
+  mcg_lua_session *s = lua_touserdata(L, -1);
+  return s && s->session == session ? s : NULL;
+}
+
+/* *session becomes NULL once the object, which is pushed, holds the reference. */
+static void push_new(lua_State *L, mcg_lua *host, mcg_session **session)
+{
+  mcg_lua_session *s = lua_newuserdata(L, sizeof *s);
+  int self = lua_gettop(L);
+  memset(s, 0, sizeof *s);
+  s->host = host;
+  luaL_setmetatable(L, MCG_LUA_SESSION);
+  keep_facts(L, self, *session);
+  push_objects(L);
+  lua_pushlightuserdata(L, *session);
+  lua_pushvalue(L, self);
+  lua_rawset(L, -3);
+  lua_settop(L, self);
+  s->session = *session;
+  *session = NULL;
+  link_session(s);
+}
+
 static int push_opened(lua_State *L, void *ctx)
 {
   struct opened *o = ctx;
-  mcg_lua_session *s = lua_newuserdata(L, sizeof *s);
-  memset(s, 0, sizeof *s);
-  s->host = o->host;
-  luaL_setmetatable(L, MCG_LUA_SESSION);
-  keep_facts(L, lua_gettop(L), o->session);
-  s->session = o->session;
-  o->session = NULL;
-  link_session(s);
+  mcg_lua_session *s = find_object(L, o->session);
+  if (s) { /* a hook has seen it before it was open; the caller lets go of this reference */
+    keep_facts(L, lua_gettop(L), o->session);
+    return 1;
+  }
+  lua_pop(L, 1);
+  push_new(L, o->host, &o->session);
   return 1;
+}
+
+static int push_new_protected(lua_State *L)
+{
+  struct opened *o = lua_touserdata(L, 1);
+  push_new(L, o->host, &o->session);
+  return 1;
+}
+
+void mcg_lua_push_session(lua_State *L, mcg_lua *host, mcg_session *take_session)
+{
+  struct opened o = {host, take_session};
+  bool there = find_object(L, take_session) != NULL;
+  int rc = 0;
+  if (!there) {
+    lua_pop(L, 1);
+    lua_pushcfunction(L, push_new_protected);
+    lua_pushlightuserdata(L, &o);
+    rc = lua_pcall(L, 1, 1, 0);
+  }
+  if (o.session) mcg_session_unref(o.session);
+  if (rc != 0) lua_error(L);
 }
 
 static void on_open(void *data, mcg_session *session, mcg_error *error)
@@ -96,7 +155,7 @@ typedef int (*opener)(mcg_engine *, const char *, size_t, mcg_session_done, void
                       mcg_error **);
 
 /* `text` is at the top of the stack. */
-static int open_with(lua_State *L, mcg_task *task, opener how)
+static int open_by(lua_State *L, mcg_task *task, opener how)
 {
   size_t len;
   const char *text = lua_tolstring(L, -1, &len);
@@ -108,15 +167,27 @@ static int open_with(lua_State *L, mcg_task *task, opener how)
   return mcg_lua_started(L, task, ticket, rc, err);
 }
 
-/* core.open(config) -> session | nil, err; the config is plain data (functions were taken out). */
+/* core.open(config, functions) -> session | nil, err; the config is plain data, the functions that
+ * were in it are in the other table (or nil): see mooncage/decide.lua. */
 int mcg_lua_session_open(lua_State *L)
 {
   luaL_checktype(L, 1, LUA_TTABLE);
   mcg_task *task = mcg_lua_enter(L);
   if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
-  lua_settop(L, 1);
+  lua_settop(L, 2);
   mcg_lua_encode(L, 1, "config");
-  return open_with(L, task, mcg_session_open);
+  size_t len;
+  const char *text = lua_tolstring(L, -1, &len);
+  mcg_error *err = NULL;
+  mcg_engine *engine = mcg_lua_engine(task->host, &err);
+  if (!engine) return mcg_lua_nil_error(L, err);
+  mcg_ticket *ticket = mcg_lua_ticket(L, task);
+  mcg_deciders deciders;
+  bool decides = mcg_lua_deciders(L, 2, &deciders);
+  int rc = mcg_session_open_with(engine, text, len, decides ? &deciders : NULL, on_open, ticket,
+                                 &ticket->op, &err);
+  if (rc < 0 && decides) mcg_lua_deciders_drop(&deciders);
+  return mcg_lua_started(L, task, ticket, rc, err);
 }
 
 /* core.resume(state) -> session | nil, err */
@@ -126,7 +197,7 @@ int mcg_lua_session_resume(lua_State *L)
   mcg_task *task = mcg_lua_enter(L);
   if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
   lua_settop(L, 1);
-  return open_with(L, task, mcg_session_resume);
+  return open_by(L, task, mcg_session_resume);
 }
 
 /* core.live() -> counts: sessions this state still holds open, tasks that are not over. */
@@ -154,6 +225,7 @@ static int end_session(lua_State *L, int (*how)(mcg_session *, mcg_done, void *,
   mcg_task *task = mcg_lua_enter(L);
   mcg_error *err = NULL;
   mcg_ticket *ticket = mcg_lua_ticket(L, task);
+  if (task->inside) mcg_lua_questions_settle(task->host, s->session);
   int rc = how(s->session, mcg_lua_done, ticket, &err);
   if (rc == 0) {
     task->shielded = true;
@@ -301,6 +373,13 @@ static const luaL_Reg session_methods[] = {
 
 void mcg_lua_session_setup(lua_State *L)
 {
+  lua_pushlightuserdata(L, (void *)&OBJECTS_KEY);
+  lua_newtable(L);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_rawset(L, LUA_REGISTRYINDEX);
   mcg_lua_class(L, MCG_LUA_SESSION, session_methods, session_gc);
   lua_getfield(L, -1, "__index");
   luaL_setfuncs(L, mcg_lua_file_methods, 0);

@@ -380,7 +380,7 @@ static int tell_canceled(lua_State *L)
 static void task_run(mcg_task *task)
 {
   mcg_lua *host = task->host;
-  bool unbegun = task->canceled && !task->begun;
+  bool unbegun = task->canceled && !task->begun && !task->owed;
   if (unbegun) lua_settop(task->L, 0);
   if ((unbegun || task->told) && lua_cpcall(host->L, tell_canceled, task) != 0) lua_pop(host->L, 1);
   task->told = false;
@@ -441,6 +441,7 @@ int mcg_lua_task_spawn(lua_State *L)
   luaL_checkstack(task->L, nargs + 1, "too many arguments");
   lua_xmove(L, task->L, nargs + 1);
   task->nargs = nargs;
+  task->inside = host->current && host->current->inside;
   live_add(task);
   make_ready(task);
   return 1;

@@ -1,6 +1,7 @@
 -- mooncage: run an agent's commands inside sandboxes. The module: sessions, tasks, backends.
 -- Types for editors are in types.lua.
 local core = require "mooncage.core"
+local decide = require "mooncage.decide"
 
 local mooncage = {
   _VERSION = core.version,
@@ -36,7 +37,7 @@ core.set_pump(function(process, source)
   end
 end)
 
----The config with what defaults() and a backend shorthand add; functions stay here.
+---The config with what defaults() and a backend shorthand add, and its functions apart.
 local function prepare(config, level)
   if config == nil then config = {} end
   if type(config) ~= "table" then
@@ -56,7 +57,7 @@ local function prepare(config, level)
     core.on_log(merged.on_log)
     merged.on_log = nil
   end
-  return merged
+  return decide.split(merged, level + 1)
 end
 
 ---Says where an error came from that is about a key of the defaults.

@@ -99,6 +99,16 @@ local mooncage = {}
 ---@field pool { size: integer }?
 ---@field project string? a directory of the host whose copy-on-write view is the workspace
 ---@field on_log fun(level: "debug"|"info"|"warning"|"error", message: string)? must not wait
+---@field hooks mooncage.Hooks? functions that are told what happens
+---@field hook_timeout_s number? how long one hook may take; 30
+---@field context table? goes to hooks as it is, with tenant, run_id and labels beside it
+---@field agent any goes to hooks as it is
+
+---Told what happens, able to wait, unable to change it. Each may be left out. One that throws, or
+---takes longer than hook_timeout_s, is logged, and everything goes on.
+---@class mooncage.Hooks
+---@field on_sandbox_start fun(context: table, agent: any, session: mooncage.Session)? the session is open; open() has not returned
+---@field on_sandbox_stop fun(context: table, agent: any, session: mooncage.Session, usage: table)? nothing of it lives; close() has not returned
 
 ---@class mooncage.ExecOptions
 ---@field cwd string? relative to the session's directory

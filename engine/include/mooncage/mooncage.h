@@ -68,6 +68,8 @@ struct mcg_error {
 };
 
 MCG_API const char *mcg_code_name(mcg_code code);
+/* For a host that has to report one. Control bytes are escaped; `fix` may be NULL. Never NULL. */
+MCG_API mcg_error *mcg_error_new(mcg_code code, const char *message, const char *fix);
 MCG_API void mcg_error_free(mcg_error *error); /* and its causes; NULL is fine */
 
 /* ---- engine ------------------------------------------------------------------------------- */
@@ -222,6 +224,42 @@ typedef void (*mcg_session_done)(void *data, mcg_session *session, mcg_error *er
  * `invalid`, refused at once. */
 MCG_API int mcg_session_open(mcg_engine *engine, const char *config, size_t len,
                              mcg_session_done done, void *data, mcg_op **op, mcg_error **err);
+
+/* What the engine asks its host while it opens and uses a session: the policies of the host. */
+typedef enum mcg_ask_kind {
+  MCG_ASK_SELECT = 1 << 0,    /* which candidate? */
+  MCG_ASK_TENANT = 1 << 1,    /* what does this tenant get? */
+  MCG_ASK_GUARDRAIL = 1 << 2, /* may this command run? */
+  MCG_ASK_CONFIRM = 1 << 3,   /* the guardrail said "ask": yes or no? */
+  MCG_ASK_HOOK = 1 << 4,      /* something happened; the json has its "hook" */
+  MCG_ASK_EVENT = 1 << 5      /* an audit event for a sink of the host's own */
+} mcg_ask_kind;
+typedef struct mcg_question mcg_question;
+typedef struct mcg_deciders {
+  size_t size;   /* sizeof(mcg_deciders) */
+  unsigned asks; /* the kinds that the host answers; of the others nothing is asked */
+  void *data;    /* handed to the functions below */
+  /* From the loop. `json` is borrowed. The host answers exactly once, in it or at any later time. */
+  void (*on_question)(void *data, unsigned kind, const char *json, mcg_question *question);
+  /* Nobody waits for the answer any more (the command was canceled, a hook took too long): the host
+   * may stop finding it, and must still answer. May be NULL. */
+  void (*on_abandoned)(void *data, mcg_question *question);
+  /* The session is closed and every question answered: nothing of this is used again. May be NULL. */
+  void (*on_release)(void *data);
+} mcg_deciders;
+
+/* mcg_session_open with a host that answers; `deciders` is copied, and may be NULL. When it is refused
+ * at once (-1) on_release is not called. */
+MCG_API int mcg_session_open_with(mcg_engine *engine, const char *config, size_t len,
+                                  const mcg_deciders *deciders, mcg_session_done done, void *data,
+                                  mcg_op **op, mcg_error **err);
+/* The session that it is about, borrowed while the question is open; NULL when there is none (any
+ * more). A hook that closes its own session answers first: the close waits for the command. */
+MCG_API mcg_session *mcg_question_session(const mcg_question *question);
+/* `json` is one object, or NULL where there is nothing to say. It is copied. */
+MCG_API void mcg_answer(mcg_question *question, const char *json);
+MCG_API void mcg_answer_error(mcg_question *question, mcg_error *take_error);
+
 /* Takes up a session that a keeper holds, from the text of mcg_session_state. */
 MCG_API int mcg_session_resume(mcg_engine *engine, const char *state, size_t len,
                                mcg_session_done done, void *data, mcg_op **op, mcg_error **err);

@@ -1,0 +1,81 @@
+/* hooks.c: which hooks a host has, and telling it. A hook has a time limit, so that one that never
+ * returns holds up nothing for ever. */
+#include "hooks.h"
+#include <string.h>
+
+#define DEFAULT_MS 30000
+
+static const char *const names[] = {"on_sandbox_start", "on_sandbox_stop", "on_sandbox_exec_start",
+                                    "on_sandbox_exec_end", NULL};
+
+static const char *name_of(mcg_hook hook)
+{
+  return names[__builtin_ctz((unsigned)hook)];
+}
+
+static int read_name(mcg_config *config, const json_t *item, const mcg_where *where,
+                     mcg_error **err)
+{
+  const char *word;
+  if (mcg_check_string(item, where, &word, err) < 0) return -1;
+  for (unsigned i = 0; names[i]; i++)
+    if (strcmp(names[i], word) == 0) {
+      config->hooks |= 1u << i;
+      return 0;
+    }
+  const char *near = mcg_nearest(word, names);
+  auto_free char *fix = near ? mcg_format("did you mean `%s`?", near) : NULL;
+  return mcg_check_fail(where, err, fix, "there is no hook \"%s\"", word);
+}
+
+int mcg_hooks_read(mcg_config *config, mcg_error **err)
+{
+  const mcg_where where = {.key = "hooks"}, time = {.key = "hook_timeout_s"};
+  const json_t *list = json_object_get(config->root, "hooks");
+  const json_t *limit = json_object_get(config->root, "hook_timeout_s");
+  double seconds = DEFAULT_MS / 1000.0;
+  if (list && mcg_check_list(list, &where, err) < 0) return -1;
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const mcg_where at = {.up = &where, .index = i};
+    if (read_name(config, json_array_get(list, i), &at, err) < 0) return -1;
+  }
+  if (limit && mcg_check_number(limit, &time, 0.001, 1e6, false, &seconds, err) < 0) return -1;
+  config->hook_ms = (int64_t)(seconds * 1000 + 0.5);
+  return 0;
+}
+
+/* The one place that knows of a hook that failed. */
+static void hook_failed(mcg_session *session, mcg_hook hook, const mcg_error *error)
+{
+  mcg_log(session->engine, MCG_LOG_ERROR, "session %.8s: hook %s: %s", session->id, name_of(hook),
+          error->message);
+}
+
+int mcg_hook_fire(mcg_session *session, mcg_hook hook, json_t *take_facts, mcg_error **err)
+{
+  auto_json json_t *facts = take_facts;
+  if (!mcg_session_hooked(session, hook)) return 0;
+  json_t *answer = NULL;
+  auto_error mcg_error *error = NULL;
+  int rc = facts ? json_object_set_new(facts, "hook", json_string(name_of(hook))) : -1;
+  if (rc < 0)
+    mcg_fail(&error, MCG_NOMEM, NULL, "no memory for a hook");
+  else
+    rc = mcg_ask_counsel(session->engine, session->counsel, session, MCG_ASK_HOOK, facts,
+                         session->config->hook_ms, &answer, &error);
+  json_decref(answer);
+  if (rc == 0) return 0;
+  if (error->code == MCG_CANCELED && mcg_fiber_stopped(session->engine)) {
+    *err = mcg_steal_pointer(&error);
+    return -1;
+  }
+  if (error->code == MCG_TIMEOUT) {
+    auto_error mcg_error *slow = NULL;
+    mcg_fail(&slow, MCG_TIMEOUT, NULL, "did not return within %.3g s (hook_timeout_s)",
+             (double)session->config->hook_ms / 1000);
+    hook_failed(session, hook, slow);
+  } else {
+    hook_failed(session, hook, error);
+  }
+  return 0;
+}

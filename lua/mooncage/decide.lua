@@ -1,0 +1,112 @@
+-- decide.lua: the functions of a config. They stay in Lua: split() takes them out of what goes to
+-- the engine, and when the engine asks, the decider here calls the one that answers.
+--
+-- Each kind of question has an answerer: function(functions, asked, question) -> answer | nil. For
+-- "select", "tenant" and "guardrail" it must not wait, and calls the user's function through
+-- core.decide, which bounds it. For "confirm", "hook" and "event" it runs in a task of its own.
+local core = require "mooncage.core"
+
+local decide = {}
+
+local answerers = {}
+decide.answerers = answerers
+
+core.set_decider(function(question, kind, functions, asked)
+  local ok, answer = pcall(answerers[kind], functions, asked, question)
+  if ok then ok, answer = pcall(question.answer, question, answer) end
+  if not ok then question:fail(answer) end
+end)
+
+local function misuse(level, text, ...)
+  error(("mooncage: open: " .. text):format(...), level + 1)
+end
+
+---The functions that split() has found so far; their kinds are what the engine asks.
+local function new_functions()
+  return { asks = {}, asked = {} }
+end
+
+local function asks(functions, kind)
+  if functions.asked[kind] then return end
+  functions.asked[kind] = true
+  table.insert(functions.asks, kind)
+end
+
+-- ---- hooks -------------------------------------------------------------------------------------
+
+local HOOKS = {
+  on_sandbox_start = function(functions, asked, session)
+    return functions.context_of(asked), functions.agent, session
+  end,
+  on_sandbox_stop = function(functions, asked, session)
+    return functions.context_of(asked), functions.agent, session, asked.usage
+  end,
+}
+
+local function hook_names()
+  local names = {}
+  for name in pairs(HOOKS) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+function answerers.hook(functions, asked, question)
+  functions.hooks[asked.hook](HOOKS[asked.hook](functions, asked, question:session()))
+end
+
+local function split_hooks(config, functions, level)
+  local hooks = config.hooks
+  if hooks == nil then return end
+  if type(hooks) ~= "table" then
+    misuse(level + 1, "hooks must be a table of functions, not a %s", type(hooks))
+  end
+  local names = {}
+  for name, hook in pairs(hooks) do
+    if not HOOKS[name] then
+      local near = type(name) == "string" and core.nearest(name, hook_names())
+      misuse(level + 1, "there is no hook '%s'%s", tostring(name),
+        near and (" (did you mean '%s'?)"):format(near) or "; there are "
+          .. table.concat(hook_names(), ", "))
+    end
+    if type(hook) ~= "function" then
+      misuse(level + 1, "hooks.%s must be a function, not a %s", name, type(hook))
+    end
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  functions.hooks = hooks
+  config.hooks = core.array(names)
+  if #names > 0 then asks(functions, "hook") end
+end
+
+-- ---- who it is for -----------------------------------------------------------------------------
+
+---`context` and `agent` go to functions as they are; a context is given who the session is for.
+local function split_identity(config, functions, level)
+  local context = config.context
+  if context ~= nil and type(context) ~= "table" then
+    misuse(level + 1, "context must be a table, not a %s", type(context))
+  end
+  functions.agent = config.agent
+  local who = { tenant = config.tenant, run_id = config.run_id, labels = config.labels }
+  config.context, config.agent = nil, nil
+  function functions.context_of()
+    local given = {}
+    for key, value in pairs(who) do given[key] = value end
+    for key, value in pairs(context or {}) do given[key] = value end
+    return given
+  end
+end
+
+---Takes the functions out of a config, which is the caller's own copy.
+---@param config table
+---@param level integer of the caller's caller, for errors
+---@return table config plain data, table? functions for core.open; nil when there are none
+function decide.split(config, level)
+  local functions = new_functions()
+  split_hooks(config, functions, level + 1)
+  split_identity(config, functions, level + 1)
+  return config, #functions.asks > 0 and functions or nil
+end
+
+return decide
