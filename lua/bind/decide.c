@@ -98,6 +98,12 @@ static bool jit_is_on(lua_State *L)
   return on;
 }
 
+static int nothing(lua_State *L)
+{
+  (void)L;
+  return 0;
+}
+
 /* Compiled loops never see a hook, so nothing is compiled while it decides, and it itself never. */
 static int resume_within(lua_State *L, mcg_lua *host, lua_State *decision, int nargs, uint64_t ns)
 {
@@ -110,6 +116,10 @@ static int resume_within(lua_State *L, mcg_lua *host, lua_State *decision, int n
   host->budget_end = processor_ns() + ns;
   lua_sethook(decision, on_count, LUA_MASKCOUNT, LOOK_EVERY);
   int rc = lua_resume(decision, nargs);
+  /* LuaJIT before 2023 leaves a C function that throws after it resumed a coroutine with that one as
+   * the current state, and the next compiled code to exit crashes. A call puts it right. */
+  lua_pushcfunction(L, nothing);
+  lua_call(L, 0, 0);
   lua_sethook(L, outer, mask, count);
   if (jit) luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_ON);
   return rc;
