@@ -252,7 +252,8 @@ class Trial:
 
     def environment(self, extra=None):
         env = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.dir, "LANG": "C.UTF-8",
-               "TMPDIR": self.tmp, "MOONCAGE_INIT": self.world.init, "XDG_RUNTIME_DIR": self.tmp}
+               "TMPDIR": self.tmp, "MOONCAGE_INIT": self.world.init, "XDG_RUNTIME_DIR": self.tmp,
+               "XDG_STATE_HOME": os.path.join(self.tmp, "state")}
         for name in ("LUA_PATH", "LUA_CPATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS"):
             if name in os.environ:
                 env[name] = os.environ[name]
