@@ -1,6 +1,7 @@
 /* config.c: reads a session's configuration: the keys, the candidate with its options, the
  * requirements, and what follows from them. Limits, network and environment have files of their own. */
 #include "config.h"
+#include "audit/audit.h"
 #include "hooks.h"
 #include "manifest.h"
 #include <math.h>
@@ -10,25 +11,11 @@
 #define BINDS_MAX 64
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-static const char *const keys[] = {"backend",
-                                   "candidates",
-                                   "requirements",
-                                   "limits",
-                                   "network",
-                                   "enforcement",
-                                   "environment",
-                                   "working_directory",
-                                   "user",
-                                   "labels",
-                                   "tenant",
-                                   "run_id",
-                                   "ttl_s",
-                                   "pool",
-                                   "project",
-                                   "manifest",
-                                   "hooks",
-                                   "hook_timeout_s",
-                                   NULL};
+static const char *const keys[] = {"backend", "candidates",     "requirements", "limits",
+                                   "network", "enforcement",    "environment",  "working_directory",
+                                   "user",    "labels",         "tenant",       "run_id",
+                                   "ttl_s",   "pool",           "project",      "manifest",
+                                   "hooks",   "hook_timeout_s", "audit",        NULL};
 
 static const char *const isolation_names[] = {"none",   "namespace", "container",
                                               "gvisor", "vm",        NULL};
@@ -456,7 +443,8 @@ static int read_all(mcg_engine *engine, mcg_config *config, mcg_error **err)
       optional_string(config->root, "run_id", NULL, &config->run_id, err) < 0 ||
       optional_number(config->root, "ttl_s", NULL, 0.001, 1e9, false, &ttl, err) < 0 ||
       read_project(config, err) < 0 || read_binds(config, err) < 0 ||
-      mcg_hooks_read(config, err) < 0)
+      mcg_hooks_read(config, err) < 0 ||
+      mcg_audit_read(engine, json_object_get(config->root, "audit"), &config->audit, err) < 0)
     return -1;
   config->ttl_ms = (int64_t)(ttl * 1000 + 0.5);
   bool isolated = config->backend->isolation != MCG_ISOLATION_NONE;
@@ -500,6 +488,7 @@ void mcg_config_free(mcg_config *config)
   free(config->bind_texts);
   free(config->binds);
   mcg_manifest_free(config->manifest);
+  mcg_sinks_free(config->audit);
   json_decref(config->no_options);
   json_decref(config->root);
   free(config);

@@ -21,6 +21,7 @@ typedef struct mcg_config {
   struct mcg_manifest *manifest;    /* owned, or NULL */
   unsigned hooks;                   /* mcg_hook bits: those the host has */
   int64_t hook_ms;                  /* what one may take */
+  struct mcg_sinks *audit;          /* owned: where its events go */
 } mcg_config;
 
 /* All of it or nothing. Unknown keys, wrong types and ranges: `invalid`; what this candidate cannot

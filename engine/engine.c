@@ -1,6 +1,7 @@
 /* engine.c: an engine's life: its loop, its options, its log, its end. What it does for a living is
  * in session.c, exec.c and their neighbours; it names no backend. */
 #include "engine.h"
+#include "audit/audit.h"
 #include "spawner.h"
 #include <errno.h>
 #include <string.h>
@@ -218,6 +219,7 @@ static void close_main(void *arg)
   while (engine->ops) wait_for_fiber(engine);
   mcg_error *error = NULL;
   if (mcg_sessions_close(engine, &error) < 0) keep_first(&self->error, error);
+  mcg_audit_end(engine);
   mcg_spawner_stop(engine);
   mcg_fibers_cancel_all(engine);
   while (mcg_fibers_live(engine) > 1) wait_for_fiber(engine);

@@ -36,6 +36,7 @@ struct mcg_engine {
   unsigned session_count;
   mcg_op *ops;          /* doubly linked; those for taking down are not in it */
   mcg_wait fiber_ended; /* woken whenever a fiber ends, for the one that closes the engine */
+  struct mcg_audit *audit; /* audit/: made when first needed, NULL before */
   struct mcg_closing *closer;
   struct mcg_log_line *log_first, **log_end;
 };

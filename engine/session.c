@@ -1,6 +1,8 @@
 /* session.c: the life of a sandbox: open, facts and figures, end. Commands are in exec.c.
  *
  * A session is in the engine's list from open until it is closed, and holds itself alive there. */
+#include "session.h"
+#include "audit/audit.h"
 #include "hooks.h"
 #include "keeper.h"
 #include "pool.h"
@@ -248,6 +250,7 @@ static void take_parked(opening *self)
   parked->created_at = session->created_at;
   parked->since = session->since;
   parked->counsel = mcg_steal_pointer(&session->counsel);
+  parked->unaudited = false;
   session->config = NULL;
   mcg_session_discard(session);
   self->session = parked;
@@ -278,11 +281,8 @@ static void tell_stopped(mcg_session *session)
   mcg_fiber_shield(session->engine, false);
 }
 
-static int open_run(void *arg, mcg_error **err)
+static int open_place(mcg_session *session, mcg_error **err)
 {
-  opening *self = arg;
-  if (self->pooled) take_parked(self);
-  mcg_session *session = self->session;
   const mcg_backend *backend = session->config->backend;
   if (!session->placed) { /* else it was taken from a pool */
     session->place = (mcg_place){.stream_fd = -1};
@@ -299,14 +299,44 @@ static int open_run(void *arg, mcg_error **err)
   }
   session->began_ns = uv_hrtime();
   session->state = MCG_SESSION_RUNNING;
+  return 0;
+}
+
+static void tell_close(mcg_session *session, const mcg_error *error)
+{
+  auto_json json_t *usage = mcg_session_usage_json(session);
+  mcg_audit_point(session, &(mcg_event){.op = "close", .usage = usage, .error = error});
+}
+
+/* It stands; -1 when nobody is left to have it. */
+static int open_tell(mcg_session *session, mcg_error **err)
+{
   if (mcg_hook_fire(session, MCG_HOOK_SANDBOX_START, json_object(), err) == 0) return 0;
   if (session->state == MCG_SESSION_RUNNING) { /* else the hook closed it, and has it */
     session->state = MCG_SESSION_STARTING;
     mcg_session_no_deadline(session);
     open_undo(session);
+    session->ended_ns = uv_hrtime();
+    tell_close(session, *err);
     tell_stopped(session);
   }
   return -1;
+}
+
+static int open_run(void *arg, mcg_error **err)
+{
+  opening *self = arg;
+  if (self->pooled) take_parked(self);
+  mcg_session *session = self->session;
+  mcg_audit_op *op;
+  if (mcg_audit_start(session, &(mcg_event){.op = "open"}, &op, err) < 0) {
+    if (session->placed) open_undo(session);
+    return -1;
+  }
+  int rc = open_place(session, err);
+  mcg_audit_finish(
+      op, &(mcg_event){.error = rc < 0 ? *err : NULL, .enforcement = session->enforcement});
+  return rc < 0 ? -1 : open_tell(session, err);
 }
 
 static void open_complete(void *arg, mcg_error *error)
@@ -418,6 +448,7 @@ int mcg_session_open_here(mcg_engine *engine, const char *config, mcg_session **
   mcg_session *session = session_plan(engine, config, strlen(config), err);
   if (!session) return -1;
   mcg_session_enlist(session);
+  session->unaudited = true;
   opening self = {.session = session};
   if (open_run(&self, err) == 0) {
     *out = session;
@@ -434,6 +465,7 @@ int mcg_session_open_here(mcg_engine *engine, const char *config, mcg_session **
 static int close_run(void *arg, mcg_error **err)
 {
   mcg_session *session = arg;
+  bool ours = !session->remote && session->began_ns; /* a keeper tells of its own */
   mcg_error *why = session->ended ? mcg_error_copy(session->ended) : NULL;
   if (!why) mcg_fail(&why, MCG_CANCELED, NULL, "the session was closed");
   mcg_execs_abort(session, why);
@@ -448,6 +480,8 @@ static int close_run(void *arg, mcg_error **err)
     auto_error mcg_error *ignored = NULL;
     if (mcg_wait_park(session->engine, &session->execs_gone, -1, &ignored) < 0) break;
   }
+  session->ended_ns = uv_hrtime();
+  if (ours) tell_close(session, rc < 0 ? *err : NULL);
   if (!session->pool) tell_stopped(session);
   return rc;
 }
@@ -456,7 +490,6 @@ static void close_complete(void *arg, mcg_error *error)
 {
   mcg_session *session = arg;
   session->state = MCG_SESSION_CLOSED;
-  session->ended_ns = uv_hrtime();
   mcg_error_set_backend(error, session->config->backend->id);
   session->close_error = error;
   mcg_close_waiter *waiter = session->waiters;

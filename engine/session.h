@@ -28,6 +28,7 @@ struct mcg_session {
   mcg_counsel *counsel; /* the host that decides, until the session is closed; or NULL */
   mcg_phase state;
   bool placed;
+  bool unaudited; /* the engine's own, and nobody's: parked, or for fetching */
   bool stopping; /* the keeper was asked to end it, and will answer */
   mcg_place place;
   char *directory; /* where init says it works, where the backend cannot know */
@@ -64,6 +65,8 @@ void mcg_session_let_go(mcg_session *session);
 int mcg_session_open_here(mcg_engine *engine, const char *config, mcg_session **out,
                           mcg_error **err) MCG_PARKS;
 int mcg_session_close_here(mcg_session *session, mcg_error **err) MCG_PARKS; /* shielded */
+/* session_info.c: what mcg_session_usage says; the caller's. */
+json_t *mcg_session_usage_json(const mcg_session *session);
 /* furnish.c: puts the manifest of the config into the workspace. */
 int mcg_session_furnish(mcg_session *session, mcg_error **err) MCG_PARKS;
 /* Refuses with what there is to say about a session that does not run. */

@@ -38,7 +38,7 @@ char *mcg_session_info(const mcg_session *session)
   return text;
 }
 
-char *mcg_session_usage(const mcg_session *session)
+json_t *mcg_session_usage_json(const mcg_session *session)
 {
   uint64_t end = session->ended_ns ? session->ended_ns : uv_hrtime();
   double wall = session->began_ns ? (double)(end - session->began_ns) / 1e9 : 0;
@@ -52,6 +52,12 @@ char *mcg_session_usage(const mcg_session *session)
   if (session->place_peak)
     json_object_set_new(usage, "memory_peak_mb",
                         json_real((double)session->place_peak / (1 << 20)));
+  return usage;
+}
+
+char *mcg_session_usage(const mcg_session *session)
+{
+  json_t *usage = mcg_session_usage_json(session);
   char *text = json_dumps(usage, JSON_COMPACT);
   json_decref(usage);
   return text;

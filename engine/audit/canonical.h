@@ -1,0 +1,46 @@
+/* canonical.h: JSON as RFC 8785 wants it (keys in order, one spelling for everything), written straight
+ * into a buffer: the audit log is hashed as it stands. Text that is no clean UTF-8 becomes
+ * {"base64":...}, too long text {"len","sha256","text"}; what is secret becomes ***. */
+#ifndef MCG_CANONICAL_H
+#define MCG_CANONICAL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct mcg_text {
+  char *data; /* no NUL at its end */
+  size_t len, cap;
+  bool failed; /* memory ran out: what is here is not all */
+} mcg_text;
+
+void mcg_text_fini(mcg_text *text);
+bool mcg_text_room(mcg_text *text, size_t more); /* data[len .. len + more) may be written */
+void mcg_text_put(mcg_text *text, const void *bytes, size_t len);
+#define mcg_text_literal(text, literal) mcg_text_put(text, literal, sizeof(literal) - 1)
+
+/* What must never be written. redact.c; all of them on the loop's thread. */
+typedef struct mcg_secrets mcg_secrets;
+mcg_secrets *mcg_secrets_new(void);
+void mcg_secrets_free(mcg_secrets *secrets); /* wipes; NULL is fine */
+bool mcg_secrets_add(mcg_secrets *secrets, const void *bytes,
+                     size_t len); /* copies; false: nomem */
+/* `bytes` with each secret in it as ***: themselves where there is none (*fresh NULL), else in *fresh,
+ * which the caller frees. NULL: no memory. `secrets` may be NULL. */
+const char *mcg_redact(const mcg_secrets *secrets, const char *bytes, size_t len, size_t *out_len,
+                       char **fresh);
+
+#define MCG_TEXT_MAX ((size_t)8 << 10) /* longer ones are cut */
+
+/* A value that came from outside, of any length. */
+void mcg_text_foreign(mcg_text *text, const mcg_secrets *secrets, const char *bytes, size_t len,
+                      size_t most);
+/* A list of words, within a budget for all of them. NULL-terminated. */
+void mcg_text_words(mcg_text *text, const mcg_secrets *secrets, const char *const *words);
+void mcg_text_number(mcg_text *text, double number); /* as ECMAScript spells it; not finite: null */
+void mcg_text_whole(mcg_text *text, uint64_t number);
+/* Keys are sorted as UTF-16, as RFC 8785 says. `secrets` is for strings in it. */
+void mcg_text_json(mcg_text *text, const mcg_secrets *secrets, const json_t *value);
+
+#endif

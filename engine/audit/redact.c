@@ -1,0 +1,133 @@
+/* redact.c: values that must not be written anywhere, and their removal from what is. As they are
+ * known they are also known in hexadecimal, in base64 and percent-encoded, where they are long enough
+ * for that to mean something. What a program does to a secret beyond that cannot be caught. */
+#include "base64.h"
+#include "canonical.h"
+#include "sha256.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define CODED_MIN 6 /* shorter ones are looked for as they are only */
+
+typedef struct secret {
+  char *bytes;
+  size_t len;
+} secret;
+
+struct mcg_secrets {
+  secret *list; /* longest first, so that a part of one does not hide it */
+  size_t count;
+};
+
+mcg_secrets *mcg_secrets_new(void)
+{
+  return calloc(1, sizeof(mcg_secrets));
+}
+
+void mcg_secrets_free(mcg_secrets *secrets)
+{
+  if (!secrets) return;
+  for (size_t i = 0; i < secrets->count; i++) {
+    explicit_bzero(secrets->list[i].bytes, secrets->list[i].len);
+    free(secrets->list[i].bytes);
+  }
+  free(secrets->list);
+  free(secrets);
+}
+
+/* Takes the bytes. */
+static bool add(mcg_secrets *secrets, char *bytes, size_t len)
+{
+  if (!bytes) return false;
+  size_t at = 0;
+  for (; at < secrets->count && secrets->list[at].len >= len; at++) {
+    if (secrets->list[at].len != len || memcmp(secrets->list[at].bytes, bytes, len) != 0) continue;
+    explicit_bzero(bytes, len);
+    free(bytes);
+    return true;
+  }
+  secret *longer = realloc(secrets->list, (secrets->count + 1) * sizeof *longer);
+  if (!longer) {
+    free(bytes);
+    return false;
+  }
+  secrets->list = longer;
+  memmove(longer + at + 1, longer + at, (secrets->count - at) * sizeof *longer);
+  longer[at] = (secret){.bytes = bytes, .len = len};
+  secrets->count++;
+  return true;
+}
+
+static bool add_hex(mcg_secrets *secrets, const void *bytes, size_t len)
+{
+  char *hex = malloc(2 * len);
+  if (hex) mcg_hex(bytes, len, hex);
+  return add(secrets, hex, 2 * len);
+}
+
+/* Without what depends on the bytes that follow: the last digits and the padding. */
+static bool add_base64(mcg_secrets *secrets, const char *bytes, size_t len)
+{
+  char *coded = mcg_base64_encode(bytes, len - len % 3);
+  return add(secrets, coded, len / 3 * 4);
+}
+
+static bool add_percent(mcg_secrets *secrets, const char *bytes, size_t len)
+{
+  static const char digits[] = "0123456789ABCDEF";
+  char *coded = malloc(3 * len);
+  size_t at = 0;
+  for (size_t i = 0; coded && i < len; i++) {
+    unsigned char c = (unsigned char)bytes[i];
+    bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                 (c && strchr("-._~", c));
+    if (plain) {
+      coded[at++] = (char)c;
+    } else {
+      coded[at++] = '%';
+      coded[at++] = digits[c >> 4];
+      coded[at++] = digits[c & 15];
+    }
+  }
+  return add(secrets, coded, at);
+}
+
+bool mcg_secrets_add(mcg_secrets *secrets, const void *bytes, size_t len)
+{
+  if (!len) return true;
+  char *copy = malloc(len);
+  if (copy) memcpy(copy, bytes, len);
+  if (!add(secrets, copy, len)) return false;
+  return len < CODED_MIN || (add_hex(secrets, bytes, len) && add_base64(secrets, bytes, len) &&
+                             add_percent(secrets, bytes, len));
+}
+
+const char *mcg_redact(const mcg_secrets *secrets, const char *bytes, size_t len, size_t *out_len,
+                       char **fresh)
+{
+  *fresh = NULL;
+  *out_len = len;
+  for (size_t i = 0; secrets && i < secrets->count; i++) {
+    const secret *one = &secrets->list[i];
+    const char *found = memmem(bytes, *out_len, one->bytes, one->len);
+    if (!found) continue;
+    /* "***" may be longer than what it stands for. */
+    char *clean = malloc(*out_len * 3 + 1);
+    size_t at = 0;
+    const char *from = bytes, *end = bytes + *out_len;
+    for (; clean && found; found = memmem(from, (size_t)(end - from), one->bytes, one->len)) {
+      memcpy(clean + at, from, (size_t)(found - from));
+      at += (size_t)(found - from);
+      memcpy(clean + at, "***", 3);
+      at += 3;
+      from = found + one->len;
+    }
+    if (clean) memcpy(clean + at, from, (size_t)(end - from));
+    if (clean) *out_len = at + (size_t)(end - from);
+    free(*fresh);
+    *fresh = clean;
+    if (!clean) return NULL;
+    bytes = clean;
+  }
+  return bytes;
+}

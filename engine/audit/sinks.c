@@ -1,0 +1,166 @@
+/* sinks.c: the key `audit` of a configuration: where events go. A place that several sessions name is
+ * opened once. */
+#include "sinks.h"
+#include "anchor.h"
+#include "config.h"
+#include <string.h>
+
+static int read_jsonl(const json_t *table, const mcg_where *where, mcg_jsonl_options *out,
+                      mcg_error **err)
+{
+  static const char *const keys[] = {"type",      "path",     "dir", "durable",
+                                     "rotate_mb", "hmac_key", NULL};
+  const json_t *value;
+  if (!table) return 0; /* the default */
+  if (mcg_check_keys(table, keys, where, err) < 0) return -1;
+  const mcg_where path = {.up = where, .key = "path"}, dir = {.up = where, .key = "dir"};
+  if ((value = json_object_get(table, "path")) &&
+      mcg_check_string(value, &path, &out->path, err) < 0)
+    return -1;
+  if ((value = json_object_get(table, "dir")) && mcg_check_string(value, &dir, &out->dir, err) < 0)
+    return -1;
+  if (out->path && out->dir)
+    return mcg_check_fail(&dir, err, "leave one of the two out", "`path` is given as well");
+  if (out->path && *out->path != '/')
+    return mcg_check_fail(&path, err, NULL, "\"%s\" is not an absolute path", out->path);
+  if (out->dir && *out->dir != '/')
+    return mcg_check_fail(&dir, err, NULL, "\"%s\" is not an absolute path", out->dir);
+  const mcg_where durable = {.up = where, .key = "durable"};
+  if ((value = json_object_get(table, "durable")) &&
+      mcg_check_bool(value, &durable, &out->durable, err) < 0)
+    return -1;
+  const mcg_where rotate = {.up = where, .key = "rotate_mb"};
+  double megabytes = 0;
+  if ((value = json_object_get(table, "rotate_mb")) &&
+      mcg_check_number(value, &rotate, 0.001, 1e6, false, &megabytes, err) < 0)
+    return -1;
+  out->rotate_bytes = (uint64_t)(megabytes * (1 << 20));
+  return 0;
+}
+
+static int read_key(const json_t *table, const mcg_where *where, char **key, size_t *len,
+                    mcg_error **err)
+{
+  const mcg_where at = {.up = where, .key = "hmac_key"};
+  const json_t *value = json_object_get(table, "hmac_key");
+  if (!value) return 0;
+  if (mcg_check_bytes(value, &at, key, len, err) < 0) return -1;
+  return *len ? 0 : mcg_check_fail(&at, err, "give a key, or leave it out", "the key is empty");
+}
+
+static mcg_sink *find(const struct mcg_audit *audit, const char *key)
+{
+  mcg_sink *sink = audit->sinks;
+  while (sink && strcmp(sink->key, key) != 0) sink = sink->next;
+  return sink;
+}
+
+/* Takes both. */
+static mcg_sink *enlist(struct mcg_audit *audit, mcg_sink *sink, char *key, mcg_error **err)
+{
+  if (sink && mcg_writer_new(sink, err) == 0) {
+    sink->key = key;
+    sink->next = audit->sinks;
+    return audit->sinks = sink;
+  }
+  if (sink) sink->type->free(sink);
+  free(key);
+  return NULL;
+}
+
+static mcg_sink *jsonl_sink(mcg_engine *engine, struct mcg_audit *audit, const json_t *table,
+                            const mcg_where *where, mcg_error **err)
+{
+  mcg_jsonl_options options = {0};
+  auto_free char *hmac_key = NULL, *state = NULL;
+  if (read_jsonl(table, where, &options, err) < 0 ||
+      read_key(table, where, &hmac_key, &options.hmac_key_len, err) < 0)
+    return NULL;
+  options.hmac_key = hmac_key;
+  if (hmac_key && mcg_audit_secret(engine, hmac_key, options.hmac_key_len, err) < 0) return NULL;
+  if (!options.path && !options.dir) state = mcg_state_directory();
+  char hex[65] = {0};
+  if (hmac_key) {
+    mcg_sha256 hash;
+    uint8_t digest[32];
+    mcg_sha256_init(&hash);
+    mcg_sha256_update(&hash, hmac_key, options.hmac_key_len);
+    mcg_sha256_final(&hash, digest);
+    mcg_hex(digest, sizeof digest, hex);
+  }
+  char *key = mcg_format("jsonl %d %llu %s %s", options.durable,
+                         (unsigned long long)options.rotate_bytes, hex,
+                         options.path  ? options.path
+                         : options.dir ? options.dir
+                         : state       ? state
+                                       : "");
+  if (!key) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the audit log"), NULL;
+  mcg_sink *known = find(audit, key);
+  if (!known) return enlist(audit, mcg_jsonl_new(engine, &options, err), key, err);
+  free(key);
+  return known;
+}
+
+static mcg_sink *sink_of(mcg_engine *engine, const json_t *table, const mcg_where *where,
+                         mcg_error **err)
+{
+  struct mcg_audit *audit = mcg_audit_of(engine, err);
+  const mcg_where at = {.up = where, .key = "type"};
+  const char *type = "jsonl";
+  if (!audit) return NULL;
+  if (table) {
+    const json_t *value = json_object_get(table, "type");
+    if (mcg_check_object(table, where, err) < 0 ||
+        mcg_check_string(value ? value : json_null(), &at, &type, err) < 0)
+      return NULL;
+  }
+  if (strcmp(type, "jsonl") == 0) return jsonl_sink(engine, audit, table, where, err);
+  mcg_check_fail(&at, err, "use mooncage.audit.jsonl { ... }", "there is no sink \"%s\"", type);
+  return NULL;
+}
+
+static int add(mcg_engine *engine, struct mcg_sinks *sinks, const json_t *table,
+               const mcg_where *where, mcg_error **err)
+{
+  if (sinks->count == MCG_SINKS_MAX)
+    return mcg_check_fail(where, err, NULL, "more than %d sinks", MCG_SINKS_MAX);
+  mcg_sink *sink = sink_of(engine, table, where, err);
+  if (!sink) return -1;
+  for (unsigned i = 0; i < sinks->count; i++)
+    if (sinks->list[i] == sink) return 0;
+  sinks->list[sinks->count++] = sink;
+  return 0;
+}
+
+static int add_all(mcg_engine *engine, struct mcg_sinks *sinks, const json_t *audit,
+                   mcg_error **err)
+{
+  const mcg_where where = {.key = "audit"};
+  if (!audit) return add(engine, sinks, NULL, &where, err);
+  if (json_is_false(audit)) return 0;
+  if (!json_is_array(audit)) return add(engine, sinks, audit, &where, err);
+  if (!json_array_size(audit))
+    return mcg_check_fail(&where, err, "write audit = false to have no log", "the list is empty");
+  for (size_t i = 0; i < json_array_size(audit); i++) {
+    const mcg_where at = {.up = &where, .index = i};
+    if (add(engine, sinks, json_array_get(audit, i), &at, err) < 0) return -1;
+  }
+  return 0;
+}
+
+int mcg_audit_read(mcg_engine *engine, const json_t *audit, struct mcg_sinks **out, mcg_error **err)
+{
+  struct mcg_sinks *sinks = calloc(1, sizeof *sinks);
+  if (!sinks) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the audit log");
+  if (add_all(engine, sinks, audit, err) < 0) {
+    free(sinks);
+    return -1;
+  }
+  *out = sinks;
+  return 0;
+}
+
+void mcg_sinks_free(struct mcg_sinks *sinks)
+{
+  free(sinks);
+}
