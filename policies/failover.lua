@@ -1,7 +1,7 @@
 -- failover: the cheapest, or the fastest, of those that work: candidates whose last sandbox could
 -- not be made come after all others, and so do, before them, those that take too long to make one.
 --
---   selector = mooncage.policy "failover" { prefer = "price", max_latency_s = 5, unpriced = "last" }
+--   selector = mooncage.policy "failover" { prefer = "price", max_latency_s = 5 }
 --
 -- health and latency_s are what this engine saw: "ok" or "failing" by the last attempt of the past
 -- minute, else "unknown"; and the seconds that making a sandbox took, the recent ones above all.

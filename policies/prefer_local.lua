@@ -1,5 +1,5 @@
--- prefer_local: a backend of this machine where one meets the requirements, else the cheapest hosted
--- one; the rest of that order is the order of failover.
+-- prefer_local: a backend of this machine where one meets the requirements, else the cheapest
+-- hosted one; the rest of that order is the order of failover.
 --
 --   selector = mooncage.policy "prefer_local" { unpriced = "last" }
 --
