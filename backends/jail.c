@@ -230,6 +230,13 @@ static int jail_stats(mcg_session *session, mcg_place *place, struct json_t *out
   return 0;
 }
 
+static void jail_traits(const struct json_t *options, mcg_traits *traits)
+{
+  static const char *const capabilities[] = {"binds", "project", "stats", NULL};
+  (void)options;
+  traits->capabilities = capabilities;
+}
+
 const mcg_backend mcg_backend_jail = {
     .id = "jail",
     .family = MCG_LOCAL,
@@ -238,4 +245,5 @@ const mcg_backend mcg_backend_jail = {
     .create = jail_create,
     .destroy = jail_destroy,
     .stats = jail_stats,
+    .traits = jail_traits,
 };

@@ -1,6 +1,6 @@
 /* config_show.c: what a configuration comes to, for those who ask before they open anything. Values
  * that may be secret (options, environment) are not repeated. */
-#include "config.h"
+#include "choice.h"
 #include <string.h>
 
 static const char *network_name(mcg_network network)
@@ -11,8 +11,11 @@ static const char *network_name(mcg_network network)
 
 char *mcg_config_resolve(mcg_engine *engine, const char *text, size_t len, mcg_error **err)
 {
-  mcg_config *config;
-  if (mcg_config_read(engine, text, len, &config, err) < 0) return NULL;
+  mcg_choice *choice;
+  json_t *root = mcg_json_parse(text, len, err);
+  if (!root || mcg_choice_new(engine, root, false, &choice, err) < 0) return NULL;
+  mcg_config *config = mcg_choice_take(choice); /* what the one that is tried first would be */
+  mcg_choice_free(choice);
   auto_json json_t *shown =
       json_pack("{s:o, s:s, s:s}", "limits", mcg_limits_json(&config->plan.limits), "network",
                 network_name(config->plan.network), "enforcement",

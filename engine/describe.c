@@ -1,32 +1,52 @@
 /* describe.c: what an engine's backends are and what options they take, for hosts that check a
  * candidate before they open it, and for --help. */
+#include "select.h"
 #include "engine.h"
 
 #include <jansson.h>
 
-static const char *const families[] = {[MCG_LOCAL] = "local", [MCG_HOSTED] = "hosted"};
-static const char *const isolations[] = {
-    [MCG_ISOLATION_NONE] = "none",
-    [MCG_ISOLATION_NAMESPACE] = "namespace",
-    [MCG_ISOLATION_CONTAINER] = "container",
-    [MCG_ISOLATION_GVISOR] = "gvisor",
-    [MCG_ISOLATION_VM] = "vm",
-};
 static const char *const types[] = {
     [MCG_T_BOOL] = "bool",     [MCG_T_INT] = "integer", [MCG_T_NUMBER] = "number",
     [MCG_T_STRING] = "string", [MCG_T_LIST] = "list",   [MCG_T_MAP] = "map",
 };
 
+/* Without options: what its usual candidate is. */
+static mcg_traits usual_traits(const mcg_backend *backend)
+{
+  mcg_traits traits = {.isolation = backend->isolation,
+                       .networks = MCG_GIVES(MCG_NETWORK_NONE) | MCG_GIVES(MCG_NETWORK_HOST)};
+  auto_json json_t *none = json_object();
+  if (backend->traits && none) backend->traits(none, &traits);
+  return traits;
+}
+
 static json_t *describe_backend(const mcg_backend *backend)
 {
+  mcg_traits traits = usual_traits(backend);
+  json_t *capabilities = json_object();
+  json_object_set_new(capabilities, "pty", json_true());
+  bool isolates = traits.isolation != MCG_ISOLATION_NONE;
+  if (isolates && traits.networks & MCG_GIVES(MCG_NETWORK_NONE))
+    json_object_set_new(capabilities, "network_denied", json_true());
+  if (traits.networks & ~MCG_GIVES(MCG_NETWORK_NONE))
+    json_object_set_new(capabilities, "network", json_true());
+  for (const char *const *name = traits.capabilities; name && *name; name++)
+    json_object_set_new(capabilities, *name, json_true());
   auto_json json_t *options = json_array();
   for (const mcg_option *o = backend->options; o && o->name; o++)
     if (json_array_append_new(options, json_pack("{s:s, s:s, s:s}", "name", o->name, "type",
                                                  types[o->type], "help", o->help ? o->help : "")) <
         0)
       return NULL;
-  return json_pack("{s:s, s:s, s:O}", "family", families[backend->family], "isolation",
-                   isolations[backend->isolation], "options", options);
+  json_t *about =
+      json_pack("{s:s, s:s, s:b, s:o, s:O}", "family", mcg_family_names[backend->family],
+                "isolation", mcg_isolation_names[traits.isolation], "persistent", traits.persistent,
+                "capabilities", capabilities, "options", options);
+  if (about && backend->rate)
+    json_object_set_new(about, "cost",
+                        json_pack("{s:f, s:s?}", "usd_per_minute", backend->rate->usd_per_minute,
+                                  "as_of", backend->rate->as_of));
+  return about;
 }
 
 char *mcg_engine_backends(const mcg_engine *engine)

@@ -47,6 +47,7 @@ static void free_parts(mcg_engine *engine)
     free(line->text);
     free(line);
   }
+  mcg_healths_free(engine);
   free(engine->backends.list);
   free(engine->init_path);
   free(engine);

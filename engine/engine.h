@@ -10,6 +10,7 @@ struct mcg_fibers;   /* fiber.c: stacks, run queue */
 struct mcg_log_line; /* engine.c: said, not yet handed to the host */
 struct mcg_closing;  /* engine.c */
 struct mcg_spawner;  /* spawner.c */
+struct mcg_health;   /* health.c: what was seen of one candidate */
 struct mcg_streams;  /* stream.c: what all streams share */
 
 typedef struct mcg_backends {
@@ -31,11 +32,12 @@ struct mcg_engine {
   struct mcg_streams *streams; /* made on first use, NULL before */
   struct mcg_pool *pools;      /* pool.c */
   mcg_question *questions;     /* ask.c: not yet handed to the host */
+  struct mcg_health *healths;
   mcg_backends backends;
   mcg_session *sessions; /* doubly linked through the sessions */
   unsigned session_count;
-  mcg_op *ops;          /* doubly linked; those for taking down are not in it */
-  mcg_wait fiber_ended; /* woken whenever a fiber ends, for the one that closes the engine */
+  mcg_op *ops;             /* doubly linked; those for taking down are not in it */
+  mcg_wait fiber_ended;    /* woken whenever a fiber ends, for the one that closes the engine */
   struct mcg_audit *audit; /* audit/: made when first needed, NULL before */
   struct mcg_closing *closer;
   struct mcg_log_line *log_first, **log_end;
@@ -65,6 +67,7 @@ void mcg_engine_flush_log(mcg_engine *engine);
 int mcg_sessions_close(mcg_engine *engine, mcg_error **err) MCG_PARKS;
 /* stream.c: last part of closing the engine, when no session is left. Frees behind its handles. */
 void mcg_streams_end(mcg_engine *engine);
+void mcg_healths_free(mcg_engine *engine);
 /* backends/backends.c: adds the backends that were built in. */
 int mcg_backends_add(mcg_engine *engine, mcg_error **err);
 

@@ -2,17 +2,6 @@
 #include "config.h"
 #include <string.h>
 
-static int no_gateway(const mcg_where *where, mcg_error **err)
-{
-  auto_free char *path = mcg_where_text(where);
-  return mcg_fail(
-      err, MCG_UNENFORCEABLE,
-      "use network = \"none\", or network = \"host\" to share the host's network, with all "
-      "that listens on it",
-      "%s: open networks and rules need the egress gateway, which this version does not have",
-      path ? path : "network");
-}
-
 static int read_name(const char *name, const mcg_where *where, mcg_network *out, mcg_error **err)
 {
   if (strcmp(name, "none") == 0)
@@ -20,9 +9,10 @@ static int read_name(const char *name, const mcg_where *where, mcg_network *out,
   else if (strcmp(name, "host") == 0)
     *out = MCG_NETWORK_HOST;
   else if (strcmp(name, "open") == 0)
-    return no_gateway(where, err);
+    *out = MCG_NETWORK_OPEN;
   else
-    return mcg_check_fail(where, err, "write \"none\" or \"host\"", "\"%s\" is no network", name);
+    return mcg_check_fail(where, err, "write \"none\", \"host\" or \"open\"",
+                          "\"%s\" is no network", name);
   return 0;
 }
 
@@ -51,9 +41,9 @@ static int read_table(const json_t *table, const mcg_where *where, mcg_network *
   if (read_rules(json_object_get(table, "allow"), "allow", where, &allow, err) < 0 ||
       read_rules(json_object_get(table, "deny"), "deny", where, &deny, err) < 0)
     return -1;
-  *out = MCG_NETWORK_NONE;
-  if (strcmp(word, "allow") == 0) return no_gateway(&at, err);
-  return allow ? no_gateway(where, err) : 0; /* denying more than everything is fine */
+  bool open = strcmp(word, "allow") == 0; /* denying more than everything is fine */
+  *out = allow || (open && deny) ? MCG_NETWORK_RULES : open ? MCG_NETWORK_OPEN : MCG_NETWORK_NONE;
+  return 0;
 }
 
 int mcg_network_read(const json_t *network, const mcg_where *where, mcg_network *out, bool *written,
@@ -66,4 +56,31 @@ int mcg_network_read(const json_t *network, const mcg_where *where, mcg_network 
   const char *name;
   if (mcg_check_string(network, where, &name, err) < 0) return -1;
   return read_name(name, where, out, err);
+}
+
+int mcg_network_refuse(const json_t *network, mcg_network which, const mcg_backend *backend,
+                       const char *name, mcg_error **err)
+{
+  const char *by_default = json_string_value(json_object_get(network, "default"));
+  const char *path = by_default && strcmp(by_default, "allow") == 0 ? "network.default" : "network";
+  if (which == MCG_NETWORK_NONE)
+    return mcg_fail(err, MCG_UNENFORCEABLE,
+                    "set network = { default = \"allow\" } (--network open), say "
+                    "requirements.network = true, or use a backend that can",
+                    "network: %s cannot keep its commands from the network", name);
+  if (which == MCG_NETWORK_HOST)
+    return mcg_fail(err, MCG_UNENFORCEABLE, "leave network = \"host\" out, or use the jail backend",
+                    "network: %s is elsewhere, and cannot share this host's network", name);
+  if (backend->family == MCG_HOSTED)
+    return mcg_fail(
+        err, MCG_UNENFORCEABLE,
+        which == MCG_NETWORK_OPEN ? "turn its network on in its options" : "use a backend that can",
+        which == MCG_NETWORK_OPEN ? "%s: %s has its network off" : "%s: %s cannot keep rules", path,
+        name);
+  return mcg_fail(
+      err, MCG_UNENFORCEABLE,
+      "use network = \"none\", or network = \"host\" to share the host's network, with all "
+      "that listens on it",
+      "%s: open networks and rules need the egress gateway, which this version does not have",
+      path);
 }

@@ -19,8 +19,8 @@ struct mcg_pool {
 static char *kind_of(const mcg_config *config)
 {
   static const char *const of_no_matter[] = {
-      "labels",   "tenant",       "run_id",      "ttl_s", "pool",           "user",
-      "manifest", "requirements", "environment", "hooks", "hook_timeout_s", "audit"};
+      "labels",      "tenant", "run_id",         "ttl_s", "pool",     "user",    "manifest",
+      "environment", "hooks",  "hook_timeout_s", "audit", "selector", "failover"};
   json_t *copy = json_copy(config->root);
   for (size_t i = 0; copy && i < sizeof of_no_matter / sizeof *of_no_matter; i++)
     json_object_del(copy, of_no_matter[i]);

@@ -500,3 +500,33 @@ char *mcg_ranking_reason(const mcg_ranking *ranking, const mcg_candidates *self,
   wanted_fini(&w);
   return text;
 }
+
+static const char *lacking_key(const mcg_candidates *self, const wanted *w, size_t i)
+{
+  uint64_t missing = w->need & ~self->rows[i].have;
+  if (missing & 15) return "min_isolation";
+  if (missing & (1ull << BIT_NETWORK | 1ull << BIT_DENIED)) return "network";
+  if (missing & (1ull << BIT_PTY)) return "pty";
+  if (missing & (1ull << BIT_PERSISTENT)) return "persistent";
+  return missing & (1ull << BIT_ROOM) ? "max_sessions" : "capabilities";
+}
+
+const char *mcg_ranking_key(const mcg_ranking *ranking, const mcg_candidates *self,
+                            const mcg_requirements *r, size_t i)
+{
+  static const char *const keys[] = {[REGION] = "region",
+                                     [MEMORY] = "memory_mb",
+                                     [CPU] = "cpu_count",
+                                     [PRICE] = "max_usd_per_minute",
+                                     [NO_PRICE] = "max_usd_per_minute",
+                                     [UNPRICED] = "unpriced"};
+  wanted w;
+  auto_error mcg_error *failure = NULL;
+  verdict said = (verdict)ranking->verdicts[i];
+  if (said == FITS) return NULL;
+  if (said == BACKEND) return r->backends ? "backends" : "not_backends";
+  if (said != BITS) return keys[said];
+  const char *key = want(self, r, &w, &failure) == 0 ? lacking_key(self, &w, i) : "capabilities";
+  wanted_fini(&w);
+  return key;
+}

@@ -21,6 +21,10 @@ int mcg_requirements_read(const json_t *value, const mcg_where *where, mcg_requi
                           mcg_error **err);
 void mcg_requirements_fini(mcg_requirements *requirements);
 
+/* The key of the requirement that the candidate at `index` does not meet; NULL: it fits. */
+const char *mcg_ranking_key(const mcg_ranking *ranking, const mcg_candidates *candidates,
+                            const mcg_requirements *requirements, size_t index);
+
 extern const char *const mcg_isolation_names[]; /* NULL-terminated, in order of strength */
 extern const char *const mcg_family_names[];    /* NULL-terminated */
 

@@ -2,6 +2,7 @@
  *
  * A session is in the engine's list from open until it is closed, and holds itself alive there. */
 #include "session.h"
+#include "choice.h"
 #include "audit/audit.h"
 #include "hooks.h"
 #include "keeper.h"
@@ -217,7 +218,9 @@ void mcg_session_stream_lost(void *data, const mcg_error *error)
 
 typedef struct opening {
   mcg_session *session;
-  bool pooled; /* a parked sandbox will do */
+  mcg_choice *choice; /* where there is something to choose, or somebody to ask; else NULL */
+  json_t *question;   /* for the selector, or NULL */
+  bool pooled;        /* a parked sandbox will do */
   mcg_session_done done;
   void *data;
 } opening;
@@ -281,19 +284,29 @@ static void tell_stopped(mcg_session *session)
   mcg_fiber_shield(session->engine, false);
 }
 
+/* The place, and the stream to the init in it. What it took is remembered of the candidate. */
 static int open_place(mcg_session *session, mcg_error **err)
 {
-  const mcg_backend *backend = session->config->backend;
-  if (!session->placed) { /* else it was taken from a pool */
-    session->place = (mcg_place){.stream_fd = -1};
-    if (backend->create(session, &session->config->plan, &session->place, err) < 0) return -1;
-    session->placed = true;
-  }
-  if ((!session->stream &&
-       mcg_stream_open(session->engine, mcg_steal_fd(&session->place.stream_fd),
-                       session->place.carrier, mcg_session_mechanism, mcg_session_stream_lost,
-                       session, &session->stream, err) < 0) ||
-      mcg_session_furnish(session, err) < 0 || deadline_start(session, err) < 0) {
+  const mcg_config *config = session->config;
+  uint64_t began = uv_hrtime();
+  if (session->stream) return 0; /* taken from a pool */
+  session->place = (mcg_place){.stream_fd = -1};
+  int rc = config->backend->create(session, &config->plan, &session->place, err);
+  session->placed = rc == 0;
+  if (rc == 0)
+    rc = mcg_stream_open(session->engine, mcg_steal_fd(&session->place.stream_fd),
+                         session->place.carrier, mcg_session_mechanism, mcg_session_stream_lost,
+                         session, &session->stream, err);
+  if (rc == 0 || !err || (*err)->code != MCG_CANCELED)
+    mcg_health_note(session->engine, config, rc == 0, (double)(uv_hrtime() - began) / 1e9);
+  return rc;
+}
+
+/* `placed`: it was not the place that failed. */
+static int open_all(mcg_session *session, bool *placed, mcg_error **err)
+{
+  *placed = open_place(session, err) == 0;
+  if (!*placed || mcg_session_furnish(session, err) < 0 || deadline_start(session, err) < 0) {
     open_undo(session);
     return -1;
   }
@@ -323,9 +336,64 @@ static int open_tell(mcg_session *session, mcg_error **err)
   return -1;
 }
 
-static int open_run(void *arg, mcg_error **err)
+/* Another candidate's configuration in the place of the one there was. */
+static void take_config(mcg_session *session, mcg_config *take_config)
 {
-  opening *self = arg;
+  if (session->config != take_config) mcg_config_free(session->config);
+  session->config = take_config;
+  take_config->plan.session_id = session->id;
+}
+
+/* What was said of the candidates, before anything is opened. */
+static int tell_choice(opening *self, json_t *take_told, mcg_error **err)
+{
+  auto_json json_t *told = take_told;
+  mcg_event event = {.op = "select",
+                     .decision = {.by = self->question ? "selector" : "cheapest_first",
+                                  .reason = self->choice->reason},
+                     .detail = told};
+  return mcg_audit_told(self->session, &event, err);
+}
+
+/* Asks the selector where there is one. The session has the configuration of the first that fits
+ * meanwhile, and keeps it when the answer is no good. */
+static int open_choose(opening *self, mcg_error **err)
+{
+  mcg_session *session = self->session;
+  auto_json json_t *answer = NULL;
+  if (!self->choice) return 0;
+  if (self->question && mcg_ask(session, MCG_ASK_SELECT, self->question, &answer, err) < 0)
+    return -1;
+  mcg_choice_put(self->choice, session->config);
+  session->config = NULL;
+  int rc = self->question ? mcg_choice_answer(self->choice, answer, err) : 0;
+  json_t *told = rc == 0 && self->choice->listed ? mcg_choice_explain(self->choice) : NULL;
+  take_config(session, mcg_choice_take(self->choice));
+  return rc == 0 && told ? tell_choice(self, told, err) : rc;
+}
+
+/* The next candidate instead of the one that could not be made. False: there is none. */
+static bool open_next(opening *self, mcg_error **err)
+{
+  mcg_session *session = self->session;
+  if (!self->choice || !mcg_choice_failed(self->choice, err)) return false;
+  mcg_error *failed = mcg_steal_pointer(err);
+  auto_free char *name = strdup(session->config->name);
+  take_config(session, mcg_choice_take(self->choice));
+  json_object_clear(session->enforcement);
+  json_array_clear(session->warnings);
+  mcg_session_warn(session, "%s could not be opened (%s): %s is tried instead", name ? name : "one",
+                   failed->message, session->config->name);
+  mcg_error_free(failed);
+  return true;
+}
+
+static int open_once(opening *self, bool *placed, mcg_error **err)
+{
+  *placed = false;
+  if (self->choice &&
+      mcg_candidate_room(self->session->engine, self->session->config, self->session, err) < 0)
+    return -1;
   if (self->pooled) take_parked(self);
   mcg_session *session = self->session;
   mcg_audit_op *op;
@@ -333,10 +401,20 @@ static int open_run(void *arg, mcg_error **err)
     if (session->placed) open_undo(session);
     return -1;
   }
-  int rc = open_place(session, err);
+  int rc = open_all(session, placed, err);
   mcg_audit_finish(
       op, &(mcg_event){.error = rc < 0 ? *err : NULL, .enforcement = session->enforcement});
-  return rc < 0 ? -1 : open_tell(session, err);
+  return rc;
+}
+
+static int open_run(void *arg, mcg_error **err)
+{
+  opening *self = arg;
+  bool placed;
+  if (open_choose(self, err) < 0) return -1;
+  while (open_once(self, &placed, err) < 0)
+    if (placed || !open_next(self, err)) return -1;
+  return open_tell(self->session, err);
 }
 
 static void open_complete(void *arg, mcg_error *error)
@@ -344,8 +422,11 @@ static void open_complete(void *arg, mcg_error *error)
   opening self = *(opening *)arg;
   free(arg);
   mcg_session *session = self.session;
+  bool several = self.choice && self.choice->listed;
+  mcg_choice_free(self.choice);
+  json_decref(self.question);
   if (error) {
-    mcg_error_set_backend(error, session->config->backend->id);
+    if (!several) mcg_error_set_backend(error, session->config->backend->id);
     if (session->state == MCG_SESSION_STARTING)
       mcg_session_discard(session);
     else
@@ -353,19 +434,6 @@ static void open_complete(void *arg, mcg_error *error)
     session = NULL;
   }
   self.done(self.data, session, error);
-}
-
-static int refuse_crowd(const mcg_engine *engine, const mcg_config *config, mcg_error **err)
-{
-  unsigned live = 0;
-  if (!config->max_sessions) return 0;
-  for (const mcg_session *s = engine->sessions; s; s = s->after)
-    if (!s->pool && s->config->backend == config->backend &&
-        strcmp(s->config->name, config->name) == 0)
-      live++;
-  if (live < config->max_sessions) return 0;
-  return mcg_fail(err, MCG_QUOTA, "close one of them, or raise max_sessions",
-                  "%s has its %u sessions already", config->name, config->max_sessions);
 }
 
 /* `take_config` is the session's, also on failure. */
@@ -396,19 +464,26 @@ mcg_session *mcg_session_make(mcg_engine *engine, mcg_config *take_config, mcg_e
   return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session"), NULL;
 }
 
-/* A session that nobody has opened yet, or NULL: what can be refused at once is refused here. */
-static mcg_session *session_plan(mcg_engine *engine, const char *text, size_t len, mcg_error **err)
+/* A session that nobody has opened yet, or NULL: what can be refused at once is refused here. Its
+ * candidate is the first that fits; `asked`: a selector has the last word. */
+static mcg_session *session_plan(mcg_engine *engine, const char *text, size_t len, bool asked,
+                                 opening *out, mcg_error **err)
 {
-  mcg_config *config;
-  if (mcg_engine_check_open(engine, err) < 0 ||
-      mcg_config_read(engine, text, len, &config, err) < 0)
-    return NULL;
-  if (config->backend->create && refuse_crowd(engine, config, err) == 0)
-    return mcg_session_make(engine, config, err);
-  if (!config->backend->create)
-    mcg_fail(err, MCG_UNSUPPORTED, NULL, "backend %s cannot make sandboxes", config->backend->id);
-  mcg_config_free(config);
-  return NULL;
+  mcg_choice *choice;
+  if (mcg_engine_check_open(engine, err) < 0) return NULL;
+  json_t *root = mcg_json_parse(text, len, err);
+  if (!root) return mcg_wrap(err, "configuration"), NULL;
+  if (mcg_choice_new(engine, root, false, &choice, err) < 0) return NULL;
+  *out = (opening){.choice = choice, .question = asked ? mcg_choice_question(choice) : NULL};
+  out->session = mcg_session_make(engine, mcg_choice_take(choice), err);
+  if (out->session && asked && !out->question) {
+    mcg_fail(err, MCG_NOMEM, NULL, "no memory to choose");
+    session_free(mcg_steal_pointer(&out->session));
+  }
+  if (out->session && (asked || choice->count > 1)) return out->session;
+  mcg_choice_free(mcg_steal_pointer(&out->choice));
+  json_decref(mcg_steal_pointer(&out->question));
+  return out->session;
 }
 
 int mcg_session_open(mcg_engine *engine, const char *text, size_t len, mcg_session_done done,
@@ -423,15 +498,22 @@ int mcg_session_open_with(mcg_engine *engine, const char *text, size_t len,
 {
   mcg_counsel *counsel;
   if (mcg_counsel_new(deciders, &counsel, err) < 0) return -1;
-  mcg_session *session = session_plan(engine, text, len, err);
+  opening plan;
+  bool asked = mcg_counsel_has(counsel, MCG_ASK_SELECT);
+  mcg_session *session = session_plan(engine, text, len, asked, &plan, err);
   if (!session) {
     free(counsel);
     return -1;
   }
+  plan.pooled = true;
+  plan.done = done;
+  plan.data = data;
   opening *self = malloc(sizeof *self);
-  if (self) *self = (opening){.session = session, .pooled = true, .done = done, .data = data};
+  if (self) *self = plan;
   if (!self || mcg_op_start(engine, open_run, open_complete, self, op, err) < 0) {
     if (!self) mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session");
+    mcg_choice_free(plan.choice);
+    json_decref(plan.question);
     free(self);
     free(counsel);
     session_free(session);
@@ -445,12 +527,14 @@ int mcg_session_open_with(mcg_engine *engine, const char *text, size_t len,
 int mcg_session_open_here(mcg_engine *engine, const char *config, mcg_session **out,
                           mcg_error **err)
 {
-  mcg_session *session = session_plan(engine, config, strlen(config), err);
+  opening self;
+  mcg_session *session = session_plan(engine, config, strlen(config), false, &self, err);
   if (!session) return -1;
   mcg_session_enlist(session);
   session->unaudited = true;
-  opening self = {.session = session};
-  if (open_run(&self, err) == 0) {
+  int rc = open_run(&self, err);
+  mcg_choice_free(self.choice);
+  if (rc == 0) {
     *out = session;
     return 0;
   }

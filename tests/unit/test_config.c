@@ -41,7 +41,7 @@ static const refused refusals[] = {
     {"{\"backend\":{\"id\":\"jail\",\"options\":{\"binds\":[\"/nonexistent-mcg:/x\"]}}}",
      MCG_NOT_FOUND, "/nonexistent-mcg", NULL},
     {"{\"backend\":\"jail\",\"candidates\":[]}", MCG_INVALID, "candidates", NULL},
-    {"{\"candidates\":[\"jail\",\"subprocess\"]}", MCG_UNSUPPORTED, "2", NULL},
+    {"{\"candidates\":[\"jail\",\"subprocess\"]}", MCG_INVALID, "nobody to choose", NULL},
     {"{\"candidates\":[]}", MCG_NO_CANDIDATE, "empty", NULL},
     {"{\"network\":\"open\"}", MCG_UNENFORCEABLE, "egress gateway", "host"},
     {"{\"network\":{\"default\":\"allow\"}}", MCG_UNENFORCEABLE, "network.default", NULL},

@@ -59,6 +59,26 @@ typedef struct mcg_option {
 
 struct json_t;
 
+/* What a backend charges, and the day that this was read from its price list. */
+typedef struct mcg_rate {
+  double usd_per_minute; /* of the usual size; 0 is free */
+  const char *as_of;     /* "2026-11-01" */
+} mcg_rate;
+
+/* What a candidate is with its options, where that is more or other than its backend says. It comes
+ * filled with that; see .traits of mcg_backend. */
+typedef struct mcg_traits {
+  mcg_isolation isolation;
+  bool persistent; /* the workspace outlives the session without a store */
+  const char *const
+      *capabilities;           /* static, NULL-terminated; "pty" and those of the network are the
+                                      engine's to add */
+  unsigned networks;           /* MCG_GIVES(which) of each that a plan may ask for */
+  const char *region;          /* of the options, or static; NULL: none is named */
+  double memory_mb, cpu_count; /* the most it gives; 0: no bound is known */
+} mcg_traits;
+#define MCG_GIVES(network) (1u << (network))
+
 /* What a session is to be, resolved and validated: built-in defaults, config and candidate merged. */
 typedef struct mcg_plan {
   const char *session_id;       /* random, printable, safe in a path */
@@ -94,6 +114,12 @@ struct mcg_backend {
   /* Fills an object with the figures of mcg_session_stats. */
   int (*stats)(mcg_session *session, mcg_place *place, struct json_t *out,
                mcg_error **err) MCG_PARKS;
+
+  /* ---- for selection */
+  const mcg_rate *rate; /* NULL: unpriced */
+  /* Says more of a candidate from its options, which were checked. NULL: networks are none and the
+   * host's, nothing else is special. */
+  void (*traits)(const struct json_t *options, mcg_traits *traits);
 };
 
 /* ---- services ----------------------------------------------------------------------------- */

@@ -119,7 +119,8 @@ MCG_API int mcg_engine_close(mcg_engine *engine, mcg_done done, void *data, mcg_
 MCG_API void mcg_engine_free(mcg_engine *engine);
 
 /* What backends there are, as a JSON object: {"jail":{"family":"local","isolation":"namespace",
- * "options":[{"name","type","help"}]}}. The caller frees the text with free(). NULL: no memory. */
+ * "persistent":false,"capabilities":{"pty":true},"options":[{"name","type","help"}]}}; with a price
+ * also "cost":{"usd_per_minute","as_of"}. The caller frees the text with free(). NULL: no memory. */
 MCG_API char *mcg_engine_backends(const mcg_engine *engine);
 /* The nearest of the NULL-terminated names within edit distance 3, or NULL: for "did you mean". */
 MCG_API const char *mcg_nearest(const char *word, const char *const *names);
@@ -260,6 +261,12 @@ MCG_API mcg_session *mcg_question_session(const mcg_question *question);
 MCG_API void mcg_answer(mcg_question *question, const char *json);
 MCG_API void mcg_answer_error(mcg_question *question, mcg_error *take_error);
 
+/* Chooses as mcg_session_open_with would, and opens nothing. Completes with one JSON object:
+ * {"chosen": 2, "order": [2, 1], "candidates": [{"name", "backend", "fits", "reason", ...}],
+ *  "reason"}; numbers from 1. Where nobody can be chosen there is no "chosen", but an "error". */
+MCG_API int mcg_select(mcg_engine *engine, const char *config, size_t len,
+                       const mcg_deciders *deciders, mcg_text_done done, void *data, mcg_op **op,
+                       mcg_error **err);
 /* Takes up a session that a keeper holds, from the text of mcg_session_state. */
 MCG_API int mcg_session_resume(mcg_engine *engine, const char *state, size_t len,
                                mcg_session_done done, void *data, mcg_op **op, mcg_error **err);
