@@ -74,10 +74,15 @@ local function read(line)
     parameters[#parameters + 1] = rest
   elseif tag == "return" then
     returns[#returns + 1] = rest
-  elseif tag == "alias" then
+  elseif tag == "alias" and rest:match "^mooncage.Code " then
     local codes = {}
     for code in rest:gmatch '"([%w_]+)"' do codes[#codes + 1] = ("`%s`"):format(code) end
     add(("\nError codes: %s."):format(table.concat(codes, ", ")))
+  elseif tag == "alias" then
+    local name, meaning = rest:match "^mooncage%.(%S+) (.*)$"
+    meaning = plain(meaning):gsub("\\|", "|")
+    add(("\n## %s\n\n%s\n\n`%s`"):format(name, table.concat(notes, " "), meaning))
+    notes = {}
   elseif line:match "^%-%-%-[^@]" then
     notes[#notes + 1] = line:match "^%-%-%-(.*)$"
   elseif line:match "^function " then

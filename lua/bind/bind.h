@@ -203,6 +203,7 @@ mcg_lua_session *mcg_lua_check_session(lua_State *L,
                                        int index); /* raises when the engine is gone */
 int mcg_lua_session_open(lua_State *L);
 int mcg_lua_session_resume(lua_State *L);
+int mcg_lua_select(lua_State *L);
 int mcg_lua_live(lua_State *L);
 void mcg_lua_session_setup(lua_State *L);
 extern const luaL_Reg mcg_lua_file_methods[]; /* file.c */
@@ -213,6 +214,7 @@ int mcg_lua_workspace_restore(lua_State *L);
 int mcg_lua_rank(lua_State *L);
 int mcg_lua_satisfies(lua_State *L);
 int mcg_lua_explanation(lua_State *L);
+int mcg_lua_is_explanation(lua_State *L);
 void mcg_lua_select_setup(lua_State *L);
 /* Pushes the object of a session; takes the reference. One session has one object. */
 void mcg_lua_push_session(lua_State *L, mcg_lua *host, mcg_session *take_session);

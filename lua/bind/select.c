@@ -353,6 +353,19 @@ int mcg_lua_explanation(lua_State *L)
   return 1;
 }
 
+/* core.is_explanation(value) -> bool */
+int mcg_lua_is_explanation(lua_State *L)
+{
+  lua_settop(L, 1);
+  bool is = false;
+  if (lua_istable(L, 1) && lua_getmetatable(L, 1)) {
+    luaL_getmetatable(L, MCG_LUA_EXPLANATION);
+    is = lua_rawequal(L, -1, -2);
+  }
+  lua_pushboolean(L, is);
+  return 1;
+}
+
 void mcg_lua_select_setup(lua_State *L)
 {
   luaL_newmetatable(L, MCG_LUA_EXPLANATION);

@@ -190,6 +190,28 @@ int mcg_lua_session_open(lua_State *L)
   return mcg_lua_started(L, task, ticket, rc, err);
 }
 
+/* core.select(config, functions) -> what mcg_select says | nil, err */
+int mcg_lua_select(lua_State *L)
+{
+  luaL_checktype(L, 1, LUA_TTABLE);
+  mcg_task *task = mcg_lua_enter(L);
+  if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
+  lua_settop(L, 2);
+  mcg_lua_encode(L, 1, "config");
+  size_t len;
+  const char *text = lua_tolstring(L, -1, &len);
+  mcg_error *err = NULL;
+  mcg_engine *engine = mcg_lua_engine(task->host, &err);
+  if (!engine) return mcg_lua_nil_error(L, err);
+  mcg_ticket *ticket = mcg_lua_ticket(L, task);
+  mcg_deciders deciders;
+  bool decides = mcg_lua_deciders(L, 2, &deciders);
+  int rc = mcg_select(engine, text, len, decides ? &deciders : NULL, mcg_lua_text_done, ticket,
+                      &ticket->op, &err);
+  if (rc < 0 && decides) mcg_lua_deciders_drop(&deciders);
+  return mcg_lua_started(L, task, ticket, rc, err);
+}
+
 /* core.resume(state) -> session | nil, err */
 int mcg_lua_session_resume(lua_State *L)
 {

@@ -79,6 +79,25 @@ local function split_hooks(config, functions, level)
   if #names > 0 then asks(functions, "hook") end
 end
 
+-- ---- the selector ------------------------------------------------------------------------------
+
+function answerers.select(functions, asked)
+  return require("mooncage.select").ask(functions.selector, asked, functions.context_of(asked))
+end
+
+---A text is the engine's own order: see docs/selectors.md.
+local function split_selector(config, functions, level)
+  local selector = config.selector
+  if selector == nil or type(selector) == "string" then return end
+  if type(selector) ~= "function" then
+    misuse(level + 1, "selector must be a function, or mooncage.policy \"name\" {}, not a %s",
+      type(selector))
+  end
+  functions.selector = selector
+  config.selector = nil
+  asks(functions, "select")
+end
+
 -- ---- who it is for -----------------------------------------------------------------------------
 
 ---`context` and `agent` go to functions as they are; a context is given who the session is for.
@@ -105,6 +124,7 @@ end
 function decide.split(config, level)
   local functions = new_functions()
   split_hooks(config, functions, level + 1)
+  split_selector(config, functions, level + 1)
   split_identity(config, functions, level + 1)
   return config, #functions.asks > 0 and functions or nil
 end

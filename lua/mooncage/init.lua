@@ -75,6 +75,16 @@ function mooncage.open(config)
   return explain(config, core.open(prepare(config, 2)))
 end
 
+---The candidate that mooncage.open would take first, and what is said of each; opens nothing.
+---@param config mooncage.Config?
+---@return mooncage.Candidate? candidate, table explanation_or_err, mooncage.Explanation? explanation
+function mooncage.select(config)
+  local data, functions = prepare(config, 2)
+  local told, err = core.select(data, functions)
+  if not told then return explain(config, nil, err) end
+  return require("mooncage.select").told(told, data)
+end
+
 ---What mooncage.open falls back to, key by key: the command's configuration for a script.
 ---@param config mooncage.Config
 ---@param where? fun(err: mooncage.Error): mooncage.Error
@@ -166,7 +176,9 @@ local TYPES = {
   map = "table",
 }
 -- What every candidate takes beside its backend's own options.
-local COMMON = { name = "string" }
+local COMMON = {
+  name = "string", cost = "table", tags = "table", max_sessions = "number", pool = "table",
+}
 
 local function check_option(id, key, value, known, names)
   local wanted = COMMON[key] or known[key] and TYPES[known[key].type]

@@ -20,4 +20,74 @@ function select.candidate(facts)
   })
 end
 
+---The candidate of that number as a configuration has it.
+local function configured(config, number)
+  local given = config.backend
+  if config.candidates ~= nil then given = config.candidates[number] end
+  if given == nil then given = "jail" end
+  return type(given) == "string" and { id = given, options = {} } or given
+end
+
+---What a dry run has told, for mooncage.select.
+---@param told table
+---@param config table
+function select.told(told, config)
+  local explanation = core.explanation(told.candidates)
+  explanation.order, explanation.why = told.order, told.reason
+  if told.error then
+    return nil, core.error(told.error.code, told.error.message, told.error.fix), explanation
+  end
+  return configured(config, told.chosen), explanation
+end
+
+local function invalid(message)
+  error(core.error("invalid", "the selector " .. message,
+    "return a candidate, a list of candidates, or nil and a reason"), 0)
+end
+
+---The numbers of the candidates that were returned: of one, or of a list.
+local function order_of(decision, numbers)
+  if numbers[decision] then return { numbers[decision] } end
+  if type(decision) ~= "table" then
+    invalid(("returned a %s, not a candidate"):format(type(decision)))
+  end
+  local order = {}
+  for i = 1, math.huge do
+    local candidate = rawget(decision, i)
+    if candidate == nil then break end
+    order[i] = numbers[candidate]
+    if not order[i] then
+      invalid(("returned a list whose item %d is not one of its candidates"):format(i))
+    end
+  end
+  if #order == 0 and next(decision) ~= nil then
+    invalid "returned a table that is not one of its candidates"
+  end
+  return order
+end
+
+---A text, an explanation; of anything else only what it is.
+local function reason_of(value)
+  if value == nil or type(value) == "string" then return value end
+  if core.is_explanation(value) then return tostring(value) end
+  return "a reason of type " .. type(value)
+end
+
+---Calls a selector with what the engine asks, and says what its answer means.
+---@param selector function
+---@param asked { candidates: table[], numbers: integer[], requirements: table }
+---@param context table
+---@return { order: integer[], reason: string? }
+function select.ask(selector, asked, context)
+  local candidates, numbers = {}, {}
+  for i, facts in ipairs(asked.candidates) do
+    candidates[i] = select.candidate(facts)
+    numbers[candidates[i]] = asked.numbers[i]
+  end
+  local decision, reason =
+    core.decide("selector", selector, candidates, asked.requirements, context)
+  local order = decision ~= nil and order_of(decision, numbers) or {}
+  return { order = core.array(order), reason = reason_of(reason) }
+end
+
 return select

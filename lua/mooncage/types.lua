@@ -30,7 +30,11 @@ local mooncage = {}
 ---@class mooncage.Candidate
 ---@field id string
 ---@field options table
----@field name string?
+---@field name string? what explanations call it; the backend's id unless given
+---@field cost { usd_per_minute: number }? what it costs, over what its backend says; 0: free
+---@field tags string[]? for selectors
+---@field max_sessions integer? at once, of this name
+---@field pool { size: integer }?
 
 ---What a sandbox must be. What is not said is no matter.
 ---@class mooncage.Requirements
@@ -68,7 +72,13 @@ local mooncage = {}
 
 ---What was said of each candidate, in the order given; tostring makes one line of it.
 ---@class mooncage.Explanation
----@field [integer] { name: string, backend: string, fits: boolean, reason: string }
+---@field [integer] { name: string, backend: string, fits: boolean, reason: string } of mooncage.select with all its facts
+---@field order integer[]? of mooncage.select: numbers of the candidates, in the order to be tried
+---@field why string? of mooncage.select: the selector's own reason
+
+---Chooses: returns a candidate, or a list of them in the order to be tried, or nil and why. It decides
+---at once, from what it is given; it must not wait.
+---@alias mooncage.Selector fun(candidates: mooncage.CandidateFacts[], requirements: mooncage.Requirements, context: table): (mooncage.CandidateFacts|mooncage.CandidateFacts[])?, (string|mooncage.Explanation)?
 
 ---@class mooncage.Limits
 ---@field memory_mb number?
@@ -83,8 +93,10 @@ local mooncage = {}
 ---Unknown keys and wrong types are the error `invalid`.
 ---@class mooncage.Config
 ---@field backend mooncage.Candidate|string|nil default: "jail"
----@field candidates mooncage.Candidate[]? a list of one, until selection is there
----@field requirements table? { min_isolation, network, memory_mb, cpu_count, pty }
+---@field candidates (mooncage.Candidate|string)[]? what may be chosen; instead of backend
+---@field selector mooncage.Selector|"cheapest_first"|"in_order"|nil who chooses; default: cheapest_first
+---@field requirements mooncage.Requirements?
+---@field failover boolean? try the next candidate when one cannot be made; default: true
 ---@field limits mooncage.Limits?
 ---@field network "none"|"host"|table|nil default: none
 ---@field enforcement "required"|"best_effort"|nil
@@ -216,6 +228,12 @@ function mooncage.defaults(config, where) end
 ---@param options { untrusted: boolean? }? untrusted = true is `unsupported` in this version
 ---@return fun(options: table?): function
 function mooncage.policy(name_or_path, options) end
+
+---Which candidate mooncage.open would try first, and what is said of each. Waits; opens nothing. The
+---candidate can be given as backend. Where none will do: nil, the error, and the explanation.
+---@param config mooncage.Config?
+---@return mooncage.Candidate? candidate, mooncage.Explanation|mooncage.Error explanation_or_err, mooncage.Explanation? explanation
+function mooncage.select(config) end
 
 ---Judges candidates, and orders those that meet the requirements by price; the same price keeps the
 ---given order. Candidates without a price come last, first, or not at all (reject).
