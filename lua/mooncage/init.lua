@@ -77,7 +77,7 @@ end
 
 ---The candidate that mooncage.open would take first, and what is said of each; opens nothing.
 ---@param config mooncage.Config?
----@return mooncage.Candidate? candidate, table explanation_or_err, mooncage.Explanation? explanation
+---@return mooncage.Candidate? candidate, table explanation_or_err, mooncage.Explanation? why
 function mooncage.select(config)
   local data, functions = prepare(config, 2)
   local told, err = core.select(data, functions)
