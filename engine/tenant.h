@@ -1,0 +1,27 @@
+/* tenant.h: what a tenant may change of a configuration. The host's function says what it is to have;
+ * here it is checked that this only tightens. */
+#ifndef MCG_TENANT_H
+#define MCG_TENANT_H
+
+#include "check.h"
+
+#define MCG_TENANT_KEY 33 /* with its NUL */
+
+/* A quota of one tenant, over all its sessions; 0: none. */
+typedef struct mcg_quota {
+  unsigned sessions; /* at once */
+  double usd, minutes;
+  enum { MCG_PER_EVER, MCG_PER_MONTH, MCG_PER_DAY } per;
+} mcg_quota;
+
+/* Letters, digits, '-' and '_', 1 to 64 of them; else `invalid`. */
+int mcg_tenant_check(const json_t *id, const mcg_where *where, mcg_error **err);
+/* What names the tenant in paths: 32 hexadecimal digits that no other id shares. */
+int mcg_tenant_key(const char *id, char key[MCG_TENANT_KEY], mcg_error **err);
+
+/* The configuration `base` with the overrides of a tenant: *out is fresh. A value that is looser than
+ * the configuration's: `invalid`, naming it. `quota` is zeroed and filled. */
+int mcg_tenant_apply(mcg_engine *engine, const json_t *base, const char *tenant,
+                     const json_t *overrides, json_t **out, mcg_quota *quota, mcg_error **err);
+
+#endif
