@@ -4,11 +4,13 @@
 #include "audit/audit.h"
 #include "hooks.h"
 #include "manifest.h"
+#include "tenant.h"
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define BINDS_MAX 64
+#define RUN_ID_MAX 256
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 static const char *const keys[] = {"backend",      "candidates",
@@ -67,6 +69,23 @@ static int read_labels(mcg_config *config, mcg_error **err)
     mcg_where at = {.up = &where, .key = key};
     if (mcg_check_string(value, &at, &text, err) < 0) return -1;
   }
+  return 0;
+}
+
+/* For whom, and of which run. Both end up in logs, neither in a path. */
+static int read_identity(mcg_config *config, mcg_error **err)
+{
+  const mcg_where tenant = {.key = "tenant"}, run = {.key = "run_id"};
+  const json_t *id = json_object_get(config->root, "tenant");
+  if (id && mcg_tenant_check(id, &tenant, err) < 0) return -1;
+  config->tenant = json_string_value(id);
+  if (mcg_optional_string(config->root, "run_id", NULL, &config->run_id, err) < 0) return -1;
+  const char *text = config->run_id ? config->run_id : "x";
+  if (!*text || strlen(text) > RUN_ID_MAX)
+    return mcg_check_fail(&run, err, NULL, "it must be 1 to %d bytes", RUN_ID_MAX);
+  for (const char *c = text; *c; c++)
+    if ((unsigned char)*c < ' ' || *c == 127)
+      return mcg_check_fail(&run, err, NULL, "it holds a control character");
   return 0;
 }
 
@@ -317,8 +336,7 @@ static int read_all(mcg_engine *engine, mcg_config *config, const mcg_where *whe
       mcg_limits_read(json_object_get(config->root, "limits"), &limits, &plan->limits, err) < 0 ||
       mcg_network_read(json_object_get(config->root, "network"), &network, &plan->network,
                        &network_written, err) < 0 ||
-      mcg_optional_string(config->root, "tenant", NULL, &config->tenant, err) < 0 ||
-      mcg_optional_string(config->root, "run_id", NULL, &config->run_id, err) < 0 ||
+      read_identity(config, err) < 0 ||
       mcg_optional_number(config->root, "ttl_s", NULL, 0.001, 1e9, false, &ttl, err) < 0 ||
       read_project(config, err) < 0 || read_binds(config, err) < 0 ||
       mcg_hooks_read(config, err) < 0 ||

@@ -7,14 +7,8 @@
 #include "hooks.h"
 #include "keeper.h"
 #include "pool.h"
+#include "tenant.h"
 #include <string.h>
-
-struct mcg_deadline { /* outlives its session's interest by one turn of the loop */
-  uv_timer_t timer;
-  mcg_session *session;
-  bool wall; /* else the time to live */
-  int64_t ms;
-};
 
 /* ---- services for backends ---------------------------------------------------------------- */
 
@@ -134,48 +128,6 @@ void mcg_session_discard(mcg_session *session)
   drop(session);
 }
 
-/* ---- deadlines ---------------------------------------------------------------------------- */
-
-static void deadline_closed(uv_handle_t *handle)
-{
-  free(handle->data);
-}
-
-void mcg_session_no_deadline(mcg_session *session)
-{
-  if (session->deadline) uv_close((uv_handle_t *)&session->deadline->timer, deadline_closed);
-  session->deadline = NULL;
-}
-
-static void deadline_reached(uv_timer_t *timer)
-{
-  struct mcg_deadline *deadline = timer->data;
-  mcg_error *reason = NULL;
-  mcg_fail(&reason, MCG_TIMEOUT,
-           deadline->wall ? "raise limits.wall_s" : "open it with a longer ttl_s",
-           "the session reached its %s of %.3g s", deadline->wall ? "wall limit" : "time to live",
-           (double)deadline->ms / 1000);
-  mcg_session_end(deadline->session, reason);
-}
-
-static int deadline_start(mcg_session *session, mcg_error **err)
-{
-  int64_t wall = (int64_t)session->config->plan.limits.wall_ms.value, ttl = session->config->ttl_ms;
-  if (!wall && !ttl) return 0;
-  struct mcg_deadline *deadline = malloc(sizeof *deadline);
-  if (!deadline) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session");
-  deadline->session = session;
-  deadline->wall = wall && (!ttl || wall <= ttl);
-  deadline->ms = deadline->wall ? wall : ttl;
-  uv_timer_init(session->engine->loop, &deadline->timer);
-  deadline->timer.data = deadline;
-  uv_update_time(session->engine->loop);
-  uv_timer_start(&deadline->timer, deadline_reached, (uint64_t)deadline->ms, 0);
-  uv_unref((uv_handle_t *)&deadline->timer);
-  session->deadline = deadline;
-  return 0;
-}
-
 /* ---- state -------------------------------------------------------------------------------- */
 
 int mcg_session_alive(const mcg_session *session, mcg_error **err)
@@ -220,7 +172,9 @@ typedef struct opening {
   mcg_session *session;
   mcg_choice *choice; /* where there is something to choose, or somebody to ask; else NULL */
   json_t *question;   /* for the selector, or NULL */
-  bool pooled;        /* a parked sandbox will do */
+  json_t *root; /* the configuration as it was given, where a tenant may change it; else NULL */
+  bool pooled;  /* a parked sandbox will do */
+  bool settled; /* for whom it is, and so with which configuration */
   mcg_session_done done;
   void *data;
 } opening;
@@ -306,7 +260,7 @@ static int open_place(mcg_session *session, mcg_error **err)
 static int open_all(mcg_session *session, bool *placed, mcg_error **err)
 {
   *placed = open_place(session, err) == 0;
-  if (!*placed || mcg_session_furnish(session, err) < 0 || deadline_start(session, err) < 0) {
+  if (!*placed || mcg_session_furnish(session, err) < 0 || mcg_session_deadline(session, err) < 0) {
     open_undo(session);
     return -1;
   }
@@ -334,6 +288,27 @@ static int open_tell(mcg_session *session, mcg_error **err)
     tell_stopped(session);
   }
   return -1;
+}
+
+/* The candidates of a configuration, and the first that fits. Where there is nothing to choose, and
+ * nobody to ask, *choice is NULL. Takes the root. */
+static int plan_choice(mcg_engine *engine, json_t *take_root, bool asked, mcg_choice **choice,
+                       json_t **question, mcg_config **config, mcg_error **err)
+{
+  mcg_choice *made;
+  *choice = NULL;
+  *question = NULL;
+  if (mcg_choice_new(engine, take_root, false, &made, err) < 0) return -1;
+  if (asked && !(*question = mcg_choice_question(made))) {
+    mcg_choice_free(made);
+    return mcg_fail(err, MCG_NOMEM, NULL, "no memory to choose");
+  }
+  *config = mcg_choice_take(made);
+  if (asked || made->count > 1)
+    *choice = made;
+  else
+    mcg_choice_free(made);
+  return 0;
 }
 
 /* Another candidate's configuration in the place of the one there was. */
@@ -407,10 +382,47 @@ static int open_once(opening *self, bool *placed, mcg_error **err)
   return rc;
 }
 
+/* Nobody opens it, and that stands in the log. */
+static void tell_denied(mcg_session *session, const mcg_error *error)
+{
+  mcg_audit_op *op;
+  auto_error mcg_error *unwritten = NULL;
+  mcg_event event = {.op = "open", .decision = {.by = "tenants"}};
+  if (mcg_audit_start(session, &event, &op, &unwritten) == 0)
+    mcg_audit_finish(op, &(mcg_event){.error = error});
+  else
+    mcg_log(session->engine, MCG_LOG_ERROR, "session %.8s: %s", session->id, unwritten->message);
+}
+
+/* Begins anew with the configuration that is the tenant's. */
+static int open_tenant(opening *self, mcg_error **err)
+{
+  mcg_session *session = self->session;
+  json_t *root;
+  mcg_quota quota;
+  mcg_config *config;
+  mcg_choice *choice;
+  json_t *question;
+  if (mcg_tenant_resolve(session, self->root, &root, &quota, err) < 0 ||
+      plan_choice(session->engine, root, mcg_session_asks(session, MCG_ASK_SELECT), &choice,
+                  &question, &config, err) < 0) {
+    tell_denied(session, *err);
+    return -1;
+  }
+  mcg_choice_free(self->choice);
+  json_decref(self->question);
+  self->choice = choice;
+  self->question = question;
+  take_config(session, config);
+  return 0;
+}
+
 static int open_run(void *arg, mcg_error **err)
 {
   opening *self = arg;
   bool placed;
+  if (self->root && open_tenant(self, err) < 0) return -1;
+  self->settled = true;
   if (open_choose(self, err) < 0) return -1;
   while (open_once(self, &placed, err) < 0)
     if (placed || !open_next(self, err)) return -1;
@@ -425,8 +437,9 @@ static void open_complete(void *arg, mcg_error *error)
   bool several = self.choice && self.choice->listed;
   mcg_choice_free(self.choice);
   json_decref(self.question);
+  json_decref(self.root);
   if (error) {
-    if (!several) mcg_error_set_backend(error, session->config->backend->id);
+    if (self.settled && !several) mcg_error_set_backend(error, session->config->backend->id);
     if (session->state == MCG_SESSION_STARTING)
       mcg_session_discard(session);
     else
@@ -465,25 +478,25 @@ mcg_session *mcg_session_make(mcg_engine *engine, mcg_config *take_config, mcg_e
 }
 
 /* A session that nobody has opened yet, or NULL: what can be refused at once is refused here. Its
- * candidate is the first that fits; `asked`: a selector has the last word. */
-static mcg_session *session_plan(mcg_engine *engine, const char *text, size_t len, bool asked,
+ * candidate is the first that fits. `asks`: what the host answers. */
+static mcg_session *session_plan(mcg_engine *engine, const char *text, size_t len, unsigned asks,
                                  opening *out, mcg_error **err)
 {
-  mcg_choice *choice;
+  mcg_config *config;
+  *out = (opening){.session = NULL};
   if (mcg_engine_check_open(engine, err) < 0) return NULL;
   json_t *root = mcg_json_parse(text, len, err);
   if (!root) return mcg_wrap(err, "configuration"), NULL;
-  if (mcg_choice_new(engine, root, false, &choice, err) < 0) return NULL;
-  *out = (opening){.choice = choice, .question = asked ? mcg_choice_question(choice) : NULL};
-  out->session = mcg_session_make(engine, mcg_choice_take(choice), err);
-  if (out->session && asked && !out->question) {
-    mcg_fail(err, MCG_NOMEM, NULL, "no memory to choose");
-    session_free(mcg_steal_pointer(&out->session));
+  if (asks & MCG_ASK_TENANT) out->root = json_incref(root);
+  if (plan_choice(engine, root, asks & MCG_ASK_SELECT, &out->choice, &out->question, &config,
+                  err) == 0) {
+    out->session = mcg_session_make(engine, config, err);
+    if (out->session) return out->session;
+    mcg_choice_free(out->choice);
+    json_decref(out->question);
   }
-  if (out->session && (asked || choice->count > 1)) return out->session;
-  mcg_choice_free(mcg_steal_pointer(&out->choice));
-  json_decref(mcg_steal_pointer(&out->question));
-  return out->session;
+  json_decref(out->root);
+  return NULL;
 }
 
 int mcg_session_open(mcg_engine *engine, const char *text, size_t len, mcg_session_done done,
@@ -499,8 +512,8 @@ int mcg_session_open_with(mcg_engine *engine, const char *text, size_t len,
   mcg_counsel *counsel;
   if (mcg_counsel_new(deciders, &counsel, err) < 0) return -1;
   opening plan;
-  bool asked = mcg_counsel_has(counsel, MCG_ASK_SELECT);
-  mcg_session *session = session_plan(engine, text, len, asked, &plan, err);
+  unsigned asks = counsel ? counsel->deciders.asks : 0;
+  mcg_session *session = session_plan(engine, text, len, asks, &plan, err);
   if (!session) {
     free(counsel);
     return -1;
@@ -514,6 +527,7 @@ int mcg_session_open_with(mcg_engine *engine, const char *text, size_t len,
     if (!self) mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session");
     mcg_choice_free(plan.choice);
     json_decref(plan.question);
+    json_decref(plan.root);
     free(self);
     free(counsel);
     session_free(session);
@@ -528,7 +542,7 @@ int mcg_session_open_here(mcg_engine *engine, const char *config, mcg_session **
                           mcg_error **err)
 {
   opening self;
-  mcg_session *session = session_plan(engine, config, strlen(config), false, &self, err);
+  mcg_session *session = session_plan(engine, config, strlen(config), 0, &self, err);
   if (!session) return -1;
   mcg_session_enlist(session);
   session->unaudited = true;

@@ -54,6 +54,7 @@ struct mcg_session {
 /* session.c, for resume.c too. The config is the session's, also on failure. */
 mcg_session *mcg_session_make(mcg_engine *engine, mcg_config *take_config, mcg_error **err);
 void mcg_session_enlist(mcg_session *session); /* it is live: the engine closes it */
+int mcg_session_deadline(mcg_session *session, mcg_error **err); /* deadline.c: its time begins */
 void mcg_session_no_deadline(mcg_session *session);
 void mcg_session_discard(mcg_session *session); /* it never stood */
 void mcg_session_mechanism(void *session, const char *name, const char *value);

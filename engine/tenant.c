@@ -2,12 +2,10 @@
  * tighten. What names no rule here cannot be changed by a tenant at all. */
 #include "tenant.h"
 #include "config.h"
+#include "select.h"
 #include <string.h>
 
 #define ID_MAX 64
-
-static const char *const isolation_names[] = {"none",   "namespace", "container",
-                                              "gvisor", "vm",        NULL};
 
 typedef struct merge {
   mcg_engine *engine;
@@ -179,14 +177,14 @@ static int raise_isolation(json_t *wanted, const json_t *value, const mcg_where 
 {
   const char *asked, *least = json_string_value(json_object_get(wanted, "min_isolation"));
   if (mcg_check_string(value, where, &asked, err) < 0) return -1;
-  int level = index_of(asked, isolation_names);
+  int level = index_of(asked, mcg_isolation_names);
   if (level < 0) {
-    const char *near = mcg_nearest(asked, isolation_names);
+    const char *near = mcg_nearest(asked, mcg_isolation_names);
     auto_free char *fix = near ? mcg_format("did you mean `%s`?", near)
                                : mcg_format("write none, namespace, container, gvisor or vm");
     return mcg_check_fail(where, err, fix, "\"%s\" is no isolation", asked);
   }
-  if (least && level < index_of(least, isolation_names))
+  if (least && level < index_of(least, mcg_isolation_names))
     return looser("requirements.min_isolation", err, "%s is weaker than %s", asked, least);
   return json_object_set(wanted, "min_isolation", (json_t *)value);
 }
@@ -263,7 +261,12 @@ static const char *candidate_name(const json_t *candidate)
 static int isolation_of(mcg_engine *engine, const json_t *candidate)
 {
   const mcg_backend *backend = mcg_engine_backend(engine, candidate_id(candidate));
-  return backend ? (int)backend->isolation : (int)MCG_ISOLATION_VM + 1; /* refused later */
+  if (!backend) return (int)MCG_ISOLATION_VM + 1; /* refused later */
+  mcg_traits traits = {.isolation = backend->isolation};
+  const json_t *given = json_object_get(candidate, "options");
+  auto_json json_t *options = json_is_object(given) ? json_incref((json_t *)given) : json_object();
+  if (backend->traits && options) backend->traits(options, &traits);
+  return (int)traits.isolation;
 }
 
 /* The configuration's candidates, as a list in any case. */
@@ -287,7 +290,7 @@ static int choose_one(merge *m, const json_t *base, int weakest, const json_t *g
     auto_free char *path = mcg_where_text(where);
     if (isolation_of(m->engine, given) < weakest)
       return looser(path ? path : "candidates", err, "%s isolates less than %s",
-                    candidate_id(given), isolation_names[weakest]);
+                    candidate_id(given), mcg_isolation_names[weakest]);
     return json_array_append(out, (json_t *)given);
   }
   const char *names[65] = {NULL};
@@ -433,12 +436,25 @@ static int merge_store_prefix(merge *m, const json_t *given, const mcg_where *wh
                   "store_prefix: this version has no snapshot stores");
 }
 
+/* Its log takes the place of the configuration's; what else hears of events goes on hearing. */
 static int merge_audit(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
 {
   (void)where;
-  if (json_is_false(given) && !json_is_false(json_object_get(m->root, "audit")))
-    return looser("audit", err, "no log is looser than one");
-  return json_object_set(m->root, "audit", (json_t *)given);
+  const json_t *base = json_object_get(m->root, "audit");
+  if (json_is_false(given))
+    return json_is_false(base) ? 0 : looser("audit", err, "no log is looser than one");
+  json_t *sinks = json_array();
+  for (size_t i = 0; i < json_array_size(base); i++) {
+    const char *type = json_string_value(json_object_get(json_array_get(base, i), "type"));
+    if (type && strcmp(type, "jsonl") != 0) json_array_append(sinks, json_array_get(base, i));
+  }
+  const char *type = json_string_value(json_object_get(base, "type"));
+  if (type && strcmp(type, "jsonl") != 0) json_array_append(sinks, (json_t *)base);
+  if (json_is_array(given))
+    json_array_extend(sinks, (json_t *)given);
+  else
+    json_array_append(sinks, (json_t *)given);
+  return set(m->root, "audit", sinks, err);
 }
 
 static int merge_quota(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)

@@ -5,6 +5,8 @@
 
 #include "check.h"
 
+struct mcg_session;
+
 #define MCG_TENANT_KEY 33 /* with its NUL */
 
 /* A quota of one tenant, over all its sessions; 0: none. */
@@ -23,5 +25,10 @@ int mcg_tenant_key(const char *id, char key[MCG_TENANT_KEY], mcg_error **err);
  * the configuration's: `invalid`, naming it. `quota` is zeroed and filled. */
 int mcg_tenant_apply(mcg_engine *engine, const json_t *base, const char *tenant,
                      const json_t *overrides, json_t **out, mcg_quota *quota, mcg_error **err);
+
+/* tenant_open.c: asks the host about the tenant of a session that is being opened: *root is the
+ * configuration `base` with what that one gets. The host's nil: `no_candidate`. */
+int mcg_tenant_resolve(struct mcg_session *session, const json_t *base, json_t **root,
+                       mcg_quota *quota, mcg_error **err) MCG_PARKS;
 
 #endif

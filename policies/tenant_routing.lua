@@ -40,7 +40,7 @@ return function(options)
       return nil, "no tenant was named"
     end
     local found = tenants[tenant] or options.default
-    if not found then return nil, ("tenant %q is not known"):format(tenant) end
+    if not found then return nil, "it is not known here" end
     return found
   end
 end

@@ -183,11 +183,6 @@ int mcg_lua_json_encode(lua_State *L);
 int mcg_lua_json_decode(lua_State *L);
 int mcg_lua_json_array(lua_State *L);
 
-/* ---- bounded.c */
-/* As lua_pcall without a handler, for a function that must not take long and must not wait. */
-int mcg_lua_bounded_call(lua_State *L, int nargs, int nresults);
-int mcg_lua_bounded(lua_State *L);
-
 /* ---- secret.c */
 int mcg_lua_secret(lua_State *L);
 void mcg_lua_secret_setup(lua_State *L);

@@ -170,7 +170,6 @@ static const luaL_Reg functions[] = {
     {"is_explanation", mcg_lua_is_explanation},
     {"doctor", doctor},
     {"reap", reap},
-    {"bounded", mcg_lua_bounded},
     {"resolve", resolve},
     {"exit", leave},
     {"error", new_error},

@@ -117,6 +117,41 @@ local function split_identity(config, functions, level)
   end
 end
 
+-- ---- tenants -----------------------------------------------------------------------------------
+
+local function deep_copy(value)
+  if type(value) ~= "table" then return value end
+  local copy = {}
+  for key, each in pairs(value) do copy[key] = deep_copy(each) end
+  return copy
+end
+
+function answerers.tenant(functions, asked)
+  local tenant, context = asked.tenant, functions.context_of(asked)
+  if tenant == core.null then tenant = nil end
+  context.tenant_key = asked.key ~= core.null and asked.key or nil
+  local overrides, reason = core.decide("tenants", functions.tenants, tenant,
+    deep_copy(functions.config), context)
+  if overrides == nil then return { denied = reason ~= nil and tostring(reason) or nil } end
+  if type(overrides) ~= "table" then
+    error(core.error("invalid", ("tenants: returned a %s, not a table of overrides")
+      :format(type(overrides)), "return { limits = ... }, or nil and a reason"))
+  end
+  return { overrides = overrides }
+end
+
+---Last: what the function is shown is the config as the engine gets it.
+local function split_tenants(config, functions, level)
+  local tenants = config.tenants
+  if tenants == nil then return end
+  if type(tenants) ~= "function" then
+    misuse(level + 1, "tenants must be a function, not a %s", type(tenants))
+  end
+  config.tenants = nil
+  functions.tenants, functions.config = tenants, deep_copy(config)
+  asks(functions, "tenant")
+end
+
 ---Takes the functions out of a config, which is the caller's own copy.
 ---@param config table
 ---@param level integer of the caller's caller, for errors
@@ -126,6 +161,7 @@ function decide.split(config, level)
   split_hooks(config, functions, level + 1)
   split_selector(config, functions, level + 1)
   split_identity(config, functions, level + 1)
+  split_tenants(config, functions, level + 1)
   return config, #functions.asks > 0 and functions or nil
 end
 

@@ -57,7 +57,11 @@ local function prepare(config, level)
     core.on_log(merged.on_log)
     merged.on_log = nil
   end
-  return decide.split(merged, level + 1)
+  local ok, data, functions = pcall(decide.split, merged, level + 2)
+  if ok then return data, functions end
+  local said = locate and type(data) == "string" and data:match "mooncage: open: (.*)$"
+  if not said or config[said:match "^[%w_]*"] ~= nil then error(data, 0) end
+  return nil, core.error("invalid", said) -- of the defaults: not the caller's fault
 end
 
 ---Says where an error came from that is about a key of the defaults.
@@ -68,11 +72,16 @@ local function explain(config, session, err)
   return nil, err
 end
 
+local function open(prepared, functions)
+  if not prepared then return nil, functions end
+  return core.open(prepared, functions)
+end
+
 ---Opens a sandbox; close it with session:close(), or let mooncage.with do both.
 ---@param config mooncage.Config?
 ---@return mooncage.Session? session, mooncage.Error? err
 function mooncage.open(config)
-  return explain(config, core.open(prepare(config, 2)))
+  return explain(config, open(prepare(config, 2)))
 end
 
 ---The candidate that mooncage.open would take first, and what is said of each; opens nothing.
@@ -95,7 +104,8 @@ end
 ---What a config comes to, with what is in force where nothing was written; opens nothing.
 ---@return table? resolved, mooncage.Error? err
 function mooncage._resolve(config)
-  local ok, prepared = pcall(prepare, config, 2)
+  local ok, prepared, wrong = pcall(prepare, config, 2)
+  if ok and not prepared then return nil, wrong end
   if ok then return core.resolve(prepared) end
   if type(prepared) == "table" then return nil, prepared end
   return nil, core.error("invalid", (tostring(prepared):gsub("^.-mooncage: open: ", "")))
@@ -118,7 +128,7 @@ function mooncage.with(config, fn)
   if type(fn) ~= "function" then
     error(("mooncage: with: the second argument must be a function, not a %s"):format(type(fn)), 2)
   end
-  local session, err = explain(config, core.open(prepare(config, 2)))
+  local session, err = explain(config, open(prepare(config, 2)))
   if not session then return nil, err end
   return finish(session, pcall(fn, session))
 end

@@ -145,12 +145,14 @@ local function deep_copy(value, depth)
   return result
 end
 
-local function message_of(thrown)
-  if type(thrown) == "string" then return thrown end
-  if type(thrown) == "table" and type(rawget(thrown, "message")) == "string" then
-    return rawget(thrown, "message")
-  end
-  return ("an error of type %s"):format(type(thrown))
+---Calls what belongs to the policy of a path: it must decide at once, and within its budget.
+local function decide(path, fix, fn, ...)
+  local ok, value = pcall(core.decide, path, fn, ...)
+  if ok then return value end
+  local message = type(value) == "table" and value.message or tostring(value)
+  local place = path .. ": " .. path .. ":" -- it names the place itself
+  if message:sub(1, #place) == place then message = message:sub(#path + 3) end
+  return fail("invalid", message, fix)
 end
 
 ---Runs a text as a policy's file does: pure, within its budget. Its value, or it throws.
@@ -164,12 +166,7 @@ function policy.evaluate(path, text)
   text = text:gsub("^#[^\n]*", "")
   local chunk, why = load(text, "@" .. path, "t", environment())
   if not chunk then fail("invalid", why, "correct the Lua text there") end
-  jit.off(chunk, true) -- compiled code does not see the hook that ends a loop
-  local ok, value = core.bounded(chunk)
-  if ok then return value end
-  local said = message_of(value)
-  if not said:find(path, 1, true) then said = path .. ": " .. said end
-  fail("invalid", said, "correct it there")
+  return decide(path, "correct it there", chunk)
 end
 
 ---The factory of a policy: what its file returns.
@@ -195,23 +192,19 @@ function policy.make(factory, path, options)
   if options ~= nil and type(options) ~= "table" then
     fail("invalid", ("%s: its options must be a table, not a %s"):format(path, type(options)))
   end
-  local ok, decide = core.bounded(factory, deep_copy(options or {}, 0))
-  if not ok then
-    local said = message_of(decide)
-    if not said:find(path, 1, true) then said = path .. ": " .. said end
-    fail("invalid", said, "correct the options, or the policy")
-  end
-  if type(decide) ~= "function" then
+  local decision = decide(path, "correct the options, or the policy", factory,
+    deep_copy(options or {}, 0))
+  if type(decision) ~= "function" then
     fail("invalid",
-      ("%s: with these options it gives %s, not a function"):format(path, type(decide)),
+      ("%s: with these options it gives %s, not a function"):format(path, type(decision)),
       "the file must return function(options) that returns a function")
   end
-  return decide
+  return decision
 end
 
 ---By which policy a function was made: { name, options }; nil for any other function.
-function policy.origin(decide)
-  return made_by[decide]
+function policy.origin(decision)
+  return made_by[decision]
 end
 
 local function check_load_options(options)
@@ -248,9 +241,9 @@ function policy.policy(name_or_path, options)
   check_load_options(options)
   local factory, path = policy.load(name_or_path)
   return function(policy_options)
-    local decide = policy.make(factory, path, policy_options)
-    made_by[decide] = { name = name_or_path, path = path, options = policy_options }
-    return decide
+    local decision = policy.make(factory, path, policy_options)
+    made_by[decision] = { name = name_or_path, path = path, options = policy_options }
+    return decision
   end
 end
 

@@ -105,7 +105,8 @@ local mooncage = {}
 ---@field working_directory string?
 ---@field user string?
 ---@field labels table<string, string>?
----@field tenant string?
+---@field tenant string? letters, digits, - and _, at most 64
+---@field tenants (fun(tenant: string?, config: table, context: table): mooncage.Overrides?, string?)? what a tenant gets; nil and a reason denies. Decides at once
 ---@field run_id string?
 ---@field ttl_s number?
 ---@field pool { size: integer }?
@@ -121,6 +122,20 @@ local mooncage = {}
 ---@class mooncage.Hooks
 ---@field on_sandbox_start fun(context: table, agent: any, session: mooncage.Session)? the session is open; open() has not returned
 ---@field on_sandbox_stop fun(context: table, agent: any, session: mooncage.Session, usage: table)? nothing of it lives; close() has not returned
+
+---What a tenant gets: each can only tighten the config.
+---@class mooncage.Overrides
+---@field limits mooncage.Limits? none looser than the config's, or than the defaults
+---@field network "none"|"host"|table|nil
+---@field requirements table? raise min_isolation, lower max_usd_per_minute, add others
+---@field candidates (string|mooncage.Candidate)[]? names of the config's, or others that isolate no less
+---@field credentials table<string, table>? options of candidates, by their name or backend
+---@field namespace string? where a backend has namespaces
+---@field enforcement "required"|nil
+---@field allowed_tools string[]? a selection of the config's
+---@field environment table<string, string|mooncage.Secret>?
+---@field labels table<string, string>?
+---@field audit table? its log takes the place of the config's
 
 ---@class mooncage.ExecOptions
 ---@field cwd string? relative to the session's directory

@@ -147,6 +147,9 @@ end
 function config_file.locate(err, path, flags_of)
   local said = err.message:gsub("^configuration: ", "")
   local where, text = said:match "^([%a_][%w_%.%[%]]*): (.*)$"
+  if not where then -- "hooks.x must be a function": what the module itself says of a key
+    where, text = said:match "^([%l_][%w_%.]*) (must be .*)$"
+  end
   if not where then return err end
   local flag, inner = flag_of(where, flags_of)
   if flag then

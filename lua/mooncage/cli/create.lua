@@ -6,21 +6,10 @@ local sandbox = require "mooncage.cli.sandbox"
 local system = require "mooncage.cli.system"
 
 local create = {}
-local HOUR = 3600
-
----Functions stay with their process, and the keeper is another one.
-local function without_functions(config)
-  local data = {}
-  for key, value in pairs(config) do
-    if type(value) ~= "function" then data[key] = value end
-  end
-  return data
-end
 
 ---@return table? card with id, backend, enforcement; table? err
 local function start(flags)
-  local config, err, path = sandbox.config(flags)
-  if not config then return nil, err end
+  sandbox.say_ignored(flags)
   local copies = {}
   for i, copy in ipairs(flags["copy-in"] or {}) do
     copies[i] = {
@@ -28,14 +17,13 @@ local function start(flags)
       to = copy.to or sandbox.base_name(copy.from),
     }
   end
-  local ttl = flags.ttl or tonumber(config.ttl_s) or HOUR
-  local order = { config = without_functions(config), ttl = ttl, copies = copies }
-  local reply, why = system.spawn_keeper(order)
+  -- The keeper reads the configuration itself: its functions decide there.
+  local reply, why = system.spawn_keeper { flags = flags, copies = copies }
   local card = reply and mooncage.json.decode(reply)
   if type(card) ~= "table" then
     return nil, { code = "internal", message = why or "the keeper gave no answer that makes sense" }
   end
-  if card.error then return nil, sandbox.locate(card.error, path, flags) end
+  if card.error then return nil, card.error end
   return card
 end
 

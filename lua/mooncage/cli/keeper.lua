@@ -10,6 +10,8 @@ local system = require "mooncage.cli.system"
 
 local keeper = {}
 
+local HOUR = 3600 -- its life, unless something else is said
+
 -- How often it looks whether the session has ended on its own, in seconds.
 local LOOK_EVERY = 1
 
@@ -21,13 +23,18 @@ local function plain(err)
 end
 
 ---Opens, copies in, and makes the session known.
+---@return mooncage.Session? session, number|table ttl or err
 local function start(order)
-  local session, err = mooncage.open(order.config)
-  if not session then return nil, err end
-  local ends_at = os.time() + order.ttl
+  local flags = order.flags
+  local config, failure, path = sandbox.config(flags)
+  if not config then return nil, failure end
+  local ttl = flags.ttl or tonumber(config.ttl_s) or HOUR
+  local session, err = sandbox.try_open(config)
+  if not session then return nil, sandbox.locate(err, path, flags) end
+  local ends_at = os.time() + ttl
   local ok, problem = sandbox.copy_in(session, { ["copy-in"] = order.copies })
   if ok then ok, problem = keepers.announce(session, ends_at) end
-  if ok then return session end
+  if ok then return session, ttl end
   keepers.withdraw(session)
   session:close()
   return nil, problem
@@ -58,16 +65,16 @@ function keeper.main()
   core.on_log(function(level, message)
     if level == "warning" then warnings[#warnings + 1] = message end
   end)
-  local session, err = start(order)
+  local session, ttl = start(order)
   if not session then
-    answer { error = plain(err) }
+    answer { error = plain(ttl) }
     return exit.FAILED
   end
   answer {
     id = session.id, backend = session.backend, enforcement = session.enforcement,
     warnings = warnings,
   }
-  hold(session, order.ttl)
+  hold(session, ttl)
   keepers.withdraw(session)
   session:close()
   return exit.OK

@@ -81,10 +81,15 @@ local function names_of(decision)
   return names
 end
 
+---What a decision gives, or false and what it threw.
+local function bounded(decide, ...)
+  return pcall(core.decide, "the policy", decide, ...)
+end
+
 local call = {}
 
 function call.selector(decide, case)
-  local ok, decision, reason = core.bounded(decide, candidates_of(case.candidates),
+  local ok, decision, reason = bounded(decide, candidates_of(case.candidates),
     case.requirements or {}, case.context or {})
   if not ok then return "error", decision end
   if decision == nil then return false, reason end
@@ -98,14 +103,14 @@ function call.guardrail(decide, case)
   if type(command) ~= "table" or command[1] ~= nil then
     command = core.command_facts and core.command_facts(command) or { shell = command }
   end
-  local ok, verdict, reason = core.bounded(decide, command, case.context or {})
+  local ok, verdict, reason = bounded(decide, command, case.context or {})
   if not ok then return "error", verdict end
   if verdict == nil then return false, reason end
   return verdict, reason
 end
 
 function call.tenant(decide, case)
-  local ok, overrides, reason = core.bounded(decide, case.tenant, case.config or {},
+  local ok, overrides, reason = bounded(decide, case.tenant, case.config or {},
     case.context or {})
   if not ok then return "error", overrides end
   if overrides == nil then return false, reason end

@@ -25,11 +25,18 @@ local function shallow(from)
   return to
 end
 
+---Where the configuration is; a local one that is not used is spoken of.
+---@return mooncage.cli.Source
+function sandbox.say_ignored(flags)
+  local source = config_file.find(flags.config)
+  if source.ignored and not output.is_json() then output.note(source.ignored) end
+  return source
+end
+
 ---Reads the configuration file, where there is one.
 ---@return table? config, table? err, string? path
 local function from_file(flags)
-  local source = config_file.find(flags.config)
-  if source.ignored and not output.is_json() then output.note(source.ignored) end
+  local source = sandbox.say_ignored(flags)
   if not source.path then return {} end
   local config, err = config_file.load(source.path, mooncage, nil, source.text)
   return config, err, source.path
@@ -222,6 +229,16 @@ function sandbox.locate(err, path, flags)
   return config_file.locate(err, path, sandbox.flags_of_keys(flags))
 end
 
+---mooncage.open, for a configuration: what that throws of its keys is an error like any other.
+---@return mooncage.Session? session, table? err
+function sandbox.try_open(config)
+  local ok, session, err = pcall(mooncage.open, config)
+  if ok then return session, err end
+  local said = type(session) == "string" and session:match "mooncage: open: (.*)$"
+  if not said then error(session, 0) end
+  return nil, { code = "invalid", message = said }
+end
+
 ---Opens a session as the file and the flags say.
 ---@param flags table
 ---@param limits table? for what neither says
@@ -236,7 +253,7 @@ function sandbox.open(flags, limits)
     for key, value in pairs(config.limits or {}) do merged[key] = value end
     config.limits = merged
   end
-  local session, err = mooncage.open(config)
+  local session, err = sandbox.try_open(config)
   if not session then return nil, sandbox.locate(err, path, flags) end
   return session
 end

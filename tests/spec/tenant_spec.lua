@@ -1,0 +1,161 @@
+-- Tenants: what a session of one is opened with, and what happens when the function that says so
+-- does not do what it should.
+local mooncage = require "mooncage"
+local support = require "support"
+
+---Opens for a tenant and gives the session's facts, or nil and the error; closes it.
+local function opened(tenants, more)
+  local config = { tenant = "acme", tenants = tenants }
+  for key, value in pairs(more or {}) do config[key] = value end
+  local session, err = mooncage.open(config)
+  if not session then return nil, err end
+  local info = session:info()
+  session:close()
+  return info
+end
+
+local function refused(tenants, more)
+  local info, err = opened(tenants, more)
+  assert.is_nil(info)
+  assert.is_nil(err.backend) -- nobody had chosen one
+  return err
+end
+
+describe("tenants", function()
+  support.leaves_nothing()
+
+  it("are asked with the id, the config and the context", function()
+    local seen
+    local info = assert(opened(function(...)
+      seen = { n = select("#", ...), ... }
+      return { limits = { pid_limit = 20 }, labels = { plan = "small" } }
+    end, { limits = { pid_limit = 100 }, labels = { team = "x" }, context = { ticket = 7 },
+      environment = { T = mooncage.secret "s3cret" } }))
+    assert.equal("acme", info.tenant)
+    assert.equal(20, info.limits.pid_limit)
+    assert.same({ team = "x", plan = "small" }, info.labels)
+    assert.equal(3, seen.n)
+    assert.equal("acme", seen[1])
+    assert.equal(100, seen[2].limits.pid_limit)
+    assert.equal("[redacted]", tostring(seen[2].environment.T))
+    assert.is_nil(seen[2].tenants)
+    assert.equal("acme", seen[3].tenant)
+    assert.equal(7, seen[3].ticket)
+    -- printf acme | sha256sum
+    assert.equal("822b33ad87c148a0a20a5ba7cd5ebcaa", seen[3].tenant_key)
+  end)
+
+  it("are asked for a session of none, too", function()
+    local asked
+    local session = mooncage.open { tenants = function(id) asked = { id } return {} end }
+    assert(session):close()
+    assert.same({}, asked)
+    local none, err = mooncage.open { tenants = function(id) return id and {} or nil end }
+    assert.is_nil(none)
+    assert.equal("no_candidate", err.code)
+  end)
+
+  it("cannot loosen", function() -- TN-10
+    for _, overrides in ipairs {
+      { limits = { pid_limit = 101 } }, { limits = { memory_mb = 1025 } }, { network = "host" },
+      { enforcement = "best_effort" }, { audit = false },
+      { candidates = { mooncage.subprocess {} } },
+    } do
+      local err = refused(function() return overrides end, { limits = { pid_limit = 100 } })
+      assert.equal("invalid", err.code)
+      assert.matches('tenant "acme": ', err.message, 1, true)
+      assert.matches("tighten", err.fix)
+    end
+  end)
+
+  it("that are denied are told why", function()
+    local err = refused(function() return nil, "no more of you" end)
+    assert.equal("no_candidate", err.code)
+    assert.matches('tenant "acme" is denied: no more of you', err.message, 1, true)
+    assert.matches("is denied$", refused(function() end).message)
+    err = refused(function() return nil, "bell \7 and \27[31m" end)
+    assert.is_nil(err.message:find "%c")
+  end)
+
+  it("of a function that does not do what it should get nothing", function() -- LU-03 to 13
+    local functions = {
+      ["boom"] = function() error "boom" end,
+      ["neither a text nor an error"] = function() error {} end,
+      ["returned a number"] = function() return 7 end,
+      ["returned a boolean"] = function() return true end,
+      ["returned a string"] = function() return "allow" end,
+      ["unknown key"] = function() return { allow = true } end,
+      ["expected a table, found a string"] = function() return { limits = "false" } end,
+      ["names and list items"] = function() return { {}, limits = {} } end,
+      ["a function cannot be given"] = function() return { limits = print } end,
+      ["processor time"] = function() while true do end end,
+      ["more than 1 s"] = function()
+        while true do pcall(function() while true do end end) end
+      end,
+      ["yielded"] = function() coroutine.yield() end,
+      ["cannot wait"] = function() mooncage.sleep(0.01) end,
+      ["throws, too"] = function()
+        error(setmetatable({ message = "throws, too" }, { __tostring = error }))
+      end,
+    }
+    for says, fn in pairs(functions) do
+      local err = refused(fn)
+      assert.matches(says, err.message, 1, true)
+      assert.is_true(err.code == "invalid" or err.code == "timeout", says)
+    end
+    assert.is_true(#refused(function() error(("A"):rep(1e7)) end).message < 5000)
+  end)
+
+  it("cannot change the config they are shown", function() -- LU-11
+    local info = assert(opened(function(_, config)
+      config.limits.pid_limit = 4000
+      config.network = "host"
+      return {}
+    end, { limits = { pid_limit = 100 } }))
+    assert.equal(100, info.limits.pid_limit)
+    assert.equal("own, loopback only", info.enforcement.network)
+  end)
+
+  it("are not fooled by metatables", function()
+    local info = assert(opened(function()
+      return setmetatable({}, { __index = function() return { memory_mb = 1 } end })
+    end))
+    assert.is_true(info.limits.memory_mb > 1)
+  end)
+
+  it("have ids of letters, digits, - and _", function() -- TN-07
+    for _, id in ipairs {
+      "", "../b", "a/b", ".", "..", "a.b", "a\0", "a b", "a\nb", "\27[31m", "\208\176cme", -- а
+      "\239\189\129cme", "ac\226\128\139me", "\255\254", ("a"):rep(65), ("a"):rep(2 ^ 20),
+    } do
+      local session, err = mooncage.open { tenant = id }
+      assert.is_nil(session)
+      assert.equal("invalid", err.code)
+      assert.is_true(#err.message < 200)
+      assert.is_nil(err.message:find "%c")
+    end
+    assert.equal("Acme_1-x", assert(opened(nil, { tenant = "Acme_1-x" })).tenant)
+  end)
+
+  it("have runs whose ids are text of some length", function()
+    for _, id in ipairs { "", "a\nb", ("a"):rep(257) } do
+      local session, err = mooncage.open { run_id = id }
+      assert.is_nil(session)
+      assert.matches("run_id", err.message)
+    end
+  end)
+
+  it("of a config that is wrong are an error of the caller", function()
+    local ok, err = pcall(function() mooncage.open { tenants = {} } end)
+    assert.is_false(ok)
+    assert.matches("tenant_spec.lua:%d+: mooncage: open: tenants must be a function", err)
+  end)
+
+  it("can be a policy", function()
+    local tenants = mooncage.policy "tenant_routing" {
+      tenants = { acme = { limits = { memory_mb = 32 } } },
+    }
+    assert.equal(32, assert(opened(tenants)).limits.memory_mb)
+    assert.matches("not known", refused(tenants, { tenant = "other" }).message)
+  end)
+end)
