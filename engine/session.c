@@ -570,9 +570,12 @@ static int close_run(void *arg, mcg_error **err)
   mcg_error_free(why);
   mcg_keeper_deaf(session);
   mcg_session_no_deadline(session);
+  int held =
+      mcg_stream_hold(session->stream); /* else init sets about ending by itself, which is slower */
   mcg_stream_close(session->stream);
   session->stream = NULL;
   int rc = place_destroy(session, err);
+  if (held >= 0) close(held);
   mcg_execs_end(session);
   while (session->execs) { /* their completions come from the loop */
     auto_error mcg_error *ignored = NULL;

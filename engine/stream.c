@@ -224,6 +224,11 @@ void mcg_stream_close(mcg_stream *stream)
   mcg_stream_unref(stream);
 }
 
+int mcg_stream_hold(const mcg_stream *stream)
+{
+  return stream && stream->fd >= 0 ? fcntl(stream->fd, F_DUPFD_CLOEXEC, 3) : -1;
+}
+
 /* ---- sending ------------------------------------------------------------------------------ */
 
 void mcg_stream_watch(mcg_stream *stream)

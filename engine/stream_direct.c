@@ -14,6 +14,8 @@
 
 #define PACKETS_A_TURN 64
 #define READS_A_TURN 8
+#define PIPE_USUAL (64 << 10) /* what the kernel makes */
+#define PIPE_WIDE (1 << 20)   /* fs.pipe-max-size as it comes */
 #define PTY_ROOM ((size_t)64 << 10)
 #define END_OF_FILE_CHAR "\004"
 
@@ -168,6 +170,14 @@ static void flow_over(mcg_flow *flow)
   mcg_flow_eof(flow);
 }
 
+/* A pipe that was full is one whose writer waits for us. A larger one spares both most of the waiting;
+ * where it may not be larger it stays as it is. Its pages count as the sandbox's memory. */
+static void flow_widen(mcg_flow *flow)
+{
+  flow->widened = true;
+  fcntl(flow->fd, F_SETPIPE_SZ, PIPE_WIDE);
+}
+
 /* One read; false when there is no more now. */
 static bool flow_read(mcg_flow *flow)
 {
@@ -188,6 +198,7 @@ static bool flow_read(mcg_flow *flow)
     return false;
   }
   if (flow->draining) flow->left -= (size_t)len;
+  if (len >= PIPE_USUAL && !flow->widened) flow_widen(flow);
   return mcg_flow_give(flow, buffer, (size_t)len);
 }
 

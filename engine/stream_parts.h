@@ -61,7 +61,7 @@ typedef struct mcg_flow { /* stdout or stderr */
   bool draining; /* until `left` is 0 (direct) or EOF came (framed) */
   /* direct */
   int fd;
-  bool has_poll, reading;
+  bool has_poll, reading, widened;
   uv_poll_t poll;
   size_t left;
   /* framed */

@@ -8,8 +8,8 @@
 
 #include "cgroup.h"
 #include "image.h"
-#include "spare.h"
 #include "spawn.h"
+#include "stash.h"
 #include "template.h"
 
 typedef struct mcg_box {
@@ -27,12 +27,13 @@ typedef struct mcg_box {
   mcg_cgroup cgroup;
   char *directory; /* PLAIN: a temporary directory to remove */
   int image;       /* a directory of its disk image; -1: none */
+  int space;       /* its mount namespace, held so that nobody waits for its end; -1 */
+  int net;         /* its network namespace, where it was made ahead; -1 */
   int control;     /* PLAIN: a copy of its end of the stream, to end it in order; else -1 */
   int64_t
       kill_at; /* PLAIN: when patience ends, in ms of the monotonic clock; 0: it was not asked */
 } mcg_box;
 
-#define MCG_SPARES 2
 #define MCG_SLOTS 16384 /* host uids of one engine */
 
 typedef struct mcg_spawner_state {
@@ -48,9 +49,9 @@ typedef struct mcg_spawner_state {
   uint32_t uid, gid;   /* our own */
   uint32_t first_uid;  /* as root: of SLOTS that this engine may use */
   unsigned next_slot;
-  uint64_t serial; /* of names */
+  uint64_t serial; /* of the names of directories */
   mcg_cgroups cgroups;
-  mcg_spare spares[MCG_SPARES];
+  mcg_stash stash;
   unsigned jails;        /* made so far */
   mcg_template template; /* as root only */
   mcg_image image;

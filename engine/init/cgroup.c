@@ -55,27 +55,29 @@ static void tell(mcg_wire *enforced, const mcg_cgroups *groups, const char *limi
   mcg_wire_put_str(enforced, MCG_ST_ENFORCED, text);
 }
 
-int mcg_cgroup_limit(const mcg_cgroups *groups, const mcg_cgroup *group, const mcg_spawn_spec *spec,
-                     mcg_wire *enforced, const char **what)
+int mcg_cgroup_limit(const mcg_cgroups *groups, const mcg_cgroup *group,
+                     const mcg_cgroup_limits *limits, const char **what)
 {
-  int rc = 0;
-  if (group->name[0])
-    rc = groups->mode == MCG_CGROUP_V2 ? mcg_cgroup_limit_v2(groups, group->name, spec, what)
-                                       : mcg_cgroup_limit_v1(groups, group->name, spec, what);
-  if (spec->memory) tell(enforced, groups, "memory", MCG_CAN_MEMORY);
-  if (spec->cpu_milli) tell(enforced, groups, "cpu", MCG_CAN_CPU);
-  if (spec->pids) tell(enforced, groups, "pids", MCG_CAN_PIDS);
-  return rc;
+  if (groups->mode == MCG_CGROUP_V2) return mcg_cgroup_limit_v2(groups, group->name, limits, what);
+  return mcg_cgroup_limit_v1(groups, group->name, limits, what);
 }
 
-void mcg_cgroup_read(const mcg_cgroups *groups, const mcg_cgroup *group, mcg_cgroup_use *out)
+void mcg_cgroup_tell(const mcg_cgroups *groups, const mcg_cgroup_limits *limits, mcg_wire *enforced)
+{
+  if (limits->memory) tell(enforced, groups, "memory", MCG_CAN_MEMORY);
+  if (limits->cpu_milli) tell(enforced, groups, "cpu", MCG_CAN_CPU);
+  if (limits->pids) tell(enforced, groups, "pids", MCG_CAN_PIDS);
+}
+
+void mcg_cgroup_read(const mcg_cgroups *groups, const mcg_cgroup *group, bool live,
+                     mcg_cgroup_use *out)
 {
   *out = (mcg_cgroup_use){0};
   if (!group->name[0]) return;
   if (groups->mode == MCG_CGROUP_V2)
-    mcg_cgroup_read_v2(groups, group->name, out);
+    mcg_cgroup_read_v2(groups, group->name, live, out);
   else
-    mcg_cgroup_read_v1(groups, group->name, out);
+    mcg_cgroup_read_v1(groups, group->name, live, out);
 }
 
 void mcg_cgroup_kill(const mcg_cgroups *groups, const mcg_cgroup *group)

@@ -40,15 +40,23 @@ int mcg_cgroup_open(const mcg_cgroups *groups, const mcg_cgroup *group); /* v2: 
 /* v1: descriptors to be written "0" to by whoever is to be in it; -1 where there is no controller. */
 int mcg_cgroup_doors(const mcg_cgroups *groups, const mcg_cgroup *group, int out[MCG_CONTROLLERS]);
 
-/* Writes the limits of the spec, and an ENFORCED text for each that it asks for: how it is enforced,
- * or "none: why". -1 with errno: a limit could not be written that this machine can; `what` names it. */
-int mcg_cgroup_limit(const mcg_cgroups *groups, const mcg_cgroup *group, const mcg_spawn_spec *spec,
-                     mcg_wire *enforced, const char **what);
+typedef struct mcg_cgroup_limits {
+  uint64_t memory; /* bytes; 0, here and below: none */
+  uint32_t cpu_milli, pids;
+} mcg_cgroup_limits;
+/* Writes those that this machine can keep. -1 with errno: one could not be written; `what` names it. */
+int mcg_cgroup_limit(const mcg_cgroups *groups, const mcg_cgroup *group,
+                     const mcg_cgroup_limits *limits, const char **what);
+/* An ENFORCED text for each that is asked for: how it is enforced, or "none: why". */
+void mcg_cgroup_tell(const mcg_cgroups *groups, const mcg_cgroup_limits *limits,
+                     mcg_wire *enforced);
 
 typedef struct mcg_cgroup_use {
   uint64_t memory, memory_peak, cpu_us, pids, oom_kills, pids_hits;
 } mcg_cgroup_use;
-void mcg_cgroup_read(const mcg_cgroups *groups, const mcg_cgroup *group, mcg_cgroup_use *out);
+/* `live`: also what is 0 once nobody is left, memory and pids. */
+void mcg_cgroup_read(const mcg_cgroups *groups, const mcg_cgroup *group, bool live,
+                     mcg_cgroup_use *out);
 
 void mcg_cgroup_kill(const mcg_cgroups *groups, const mcg_cgroup *group); /* SIGKILL to all in it */
 int mcg_cgroup_remove(const mcg_cgroups *groups,
@@ -69,11 +77,13 @@ void mcg_cgroup_kill_listed(int base, const char *group); /* all in cgroup.procs
 
 void mcg_cgroups_open_v1(mcg_cgroups *groups);
 void mcg_cgroups_open_v2(mcg_cgroups *groups);
-int mcg_cgroup_limit_v1(const mcg_cgroups *groups, const char *group, const mcg_spawn_spec *spec,
-                        const char **what);
-int mcg_cgroup_limit_v2(const mcg_cgroups *groups, const char *group, const mcg_spawn_spec *spec,
-                        const char **what);
-void mcg_cgroup_read_v1(const mcg_cgroups *groups, const char *group, mcg_cgroup_use *out);
-void mcg_cgroup_read_v2(const mcg_cgroups *groups, const char *group, mcg_cgroup_use *out);
+int mcg_cgroup_limit_v1(const mcg_cgroups *groups, const char *group,
+                        const mcg_cgroup_limits *limits, const char **what);
+int mcg_cgroup_limit_v2(const mcg_cgroups *groups, const char *group,
+                        const mcg_cgroup_limits *limits, const char **what);
+void mcg_cgroup_read_v1(const mcg_cgroups *groups, const char *group, bool live,
+                        mcg_cgroup_use *out);
+void mcg_cgroup_read_v2(const mcg_cgroups *groups, const char *group, bool live,
+                        mcg_cgroup_use *out);
 
 #endif

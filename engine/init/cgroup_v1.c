@@ -62,32 +62,33 @@ static int limit_memory(int base, const char *group, uint64_t bytes)
   return 0;
 }
 
-int mcg_cgroup_limit_v1(const mcg_cgroups *groups, const char *group, const mcg_spawn_spec *spec,
-                        const char **what)
+int mcg_cgroup_limit_v1(const mcg_cgroups *groups, const char *group,
+                        const mcg_cgroup_limits *limits, const char **what)
 {
   const int *base = groups->base;
   *what = "memory";
-  if (spec->memory && base[MCG_C_MEMORY] >= 0 &&
-      limit_memory(base[MCG_C_MEMORY], group, spec->memory) < 0)
+  if (limits->memory && base[MCG_C_MEMORY] >= 0 &&
+      limit_memory(base[MCG_C_MEMORY], group, limits->memory) < 0)
     return -1;
   *what = "cpu"; /* the period is the kernel's default, MCG_CPU_PERIOD_US */
-  if (spec->cpu_milli && base[MCG_C_CPU] >= 0 &&
+  if (limits->cpu_milli && base[MCG_C_CPU] >= 0 &&
       !mcg_cgroup_put_number(base[MCG_C_CPU], group, "cpu.cfs_quota_us",
-                             (uint64_t)spec->cpu_milli * MCG_CPU_PERIOD_US / 1000))
+                             (uint64_t)limits->cpu_milli * MCG_CPU_PERIOD_US / 1000))
     return -1;
   *what = "pids";
-  if (spec->pids && base[MCG_C_PIDS] >= 0 &&
-      !mcg_cgroup_put_number(base[MCG_C_PIDS], group, "pids.max", spec->pids + MCG_PIDS_RESERVE))
+  if (limits->pids && base[MCG_C_PIDS] >= 0 &&
+      !mcg_cgroup_put_number(base[MCG_C_PIDS], group, "pids.max", limits->pids + MCG_PIDS_RESERVE))
     return -1;
   return 0;
 }
 
-void mcg_cgroup_read_v1(const mcg_cgroups *groups, const char *group, mcg_cgroup_use *out)
+void mcg_cgroup_read_v1(const mcg_cgroups *groups, const char *group, bool live,
+                        mcg_cgroup_use *out)
 {
   int memory = groups->base[MCG_C_MEMORY], pids = groups->base[MCG_C_PIDS];
-  out->memory = mcg_cgroup_get(memory, group, "memory.usage_in_bytes", NULL);
+  if (live) out->memory = mcg_cgroup_get(memory, group, "memory.usage_in_bytes", NULL);
   out->memory_peak = mcg_cgroup_get(memory, group, "memory.max_usage_in_bytes", NULL);
   out->oom_kills = mcg_cgroup_get(memory, group, "memory.oom_control", "oom_kill");
-  out->pids = mcg_cgroup_get(pids, group, "pids.current", NULL);
+  if (live) out->pids = mcg_cgroup_get(pids, group, "pids.current", NULL);
   out->pids_hits = mcg_cgroup_get(pids, group, "pids.events", "max");
 }

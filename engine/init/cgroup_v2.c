@@ -164,34 +164,36 @@ static bool limit_memory(int base, const char *group, uint64_t bytes)
   return true;
 }
 
-int mcg_cgroup_limit_v2(const mcg_cgroups *groups, const char *group, const mcg_spawn_spec *spec,
-                        const char **what)
+int mcg_cgroup_limit_v2(const mcg_cgroups *groups, const char *group,
+                        const mcg_cgroup_limits *limits, const char **what)
 {
   char text[48];
   int base = groups->base[0];
   *what = "memory";
-  if (spec->memory && groups->can & MCG_CAN_MEMORY && !limit_memory(base, group, spec->memory))
+  if (limits->memory && groups->can & MCG_CAN_MEMORY && !limit_memory(base, group, limits->memory))
     return -1;
   *what = "cpu";
   snprintf(text, sizeof text, "%llu %d",
-           (unsigned long long)spec->cpu_milli * MCG_CPU_PERIOD_US / 1000, MCG_CPU_PERIOD_US);
-  if (spec->cpu_milli && groups->can & MCG_CAN_CPU && !mcg_cgroup_put(base, group, "cpu.max", text))
+           (unsigned long long)limits->cpu_milli * MCG_CPU_PERIOD_US / 1000, MCG_CPU_PERIOD_US);
+  if (limits->cpu_milli && groups->can & MCG_CAN_CPU &&
+      !mcg_cgroup_put(base, group, "cpu.max", text))
     return -1;
   *what = "pids";
-  if (spec->pids && groups->can & MCG_CAN_PIDS &&
-      !mcg_cgroup_put_number(base, group, "pids.max", spec->pids + MCG_PIDS_RESERVE))
+  if (limits->pids && groups->can & MCG_CAN_PIDS &&
+      !mcg_cgroup_put_number(base, group, "pids.max", limits->pids + MCG_PIDS_RESERVE))
     return -1;
   *what = "descendants";
   return mcg_cgroup_put(base, group, "cgroup.max.descendants", "0") ? 0 : -1;
 }
 
-void mcg_cgroup_read_v2(const mcg_cgroups *groups, const char *group, mcg_cgroup_use *out)
+void mcg_cgroup_read_v2(const mcg_cgroups *groups, const char *group, bool live,
+                        mcg_cgroup_use *out)
 {
   int base = groups->base[0];
-  out->memory = mcg_cgroup_get(base, group, "memory.current", NULL);
+  if (live) out->memory = mcg_cgroup_get(base, group, "memory.current", NULL);
   out->memory_peak = mcg_cgroup_get(base, group, "memory.peak", NULL);
   out->cpu_us = mcg_cgroup_get(base, group, "cpu.stat", "usage_usec");
-  out->pids = mcg_cgroup_get(base, group, "pids.current", NULL);
+  if (live) out->pids = mcg_cgroup_get(base, group, "pids.current", NULL);
   out->oom_kills = mcg_cgroup_get(base, group, "memory.events", "oom_kill");
   out->pids_hits = mcg_cgroup_get(base, group, "pids.events", "max");
 }

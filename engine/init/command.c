@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define INSIST_MAX 5 /* stops of one stub by its sandbox that are suffered */
+
 static void put_failure(mcg_wire *body, int number, const char *step, const char *text)
 {
   mcg_wire_put_u64(body, MCG_TAG_ERRNO, (uint64_t)number);
@@ -101,6 +103,19 @@ static bool find_slot(mcg_command *command, bool builtin)
   server->idle_fd = -1;
   clear_slot(server, command->slot);
   return true;
+}
+
+void mcg_idle_start(mcg_server *server)
+{
+  mcg_slot *slot = server->idle ? NULL : take_slot(server);
+  if (!slot) return;
+  int pid = mcg_stub_start(slot, true, &server->idle_fd);
+  if (pid < 0) {
+    give_slot(server, slot);
+    return;
+  }
+  server->idle = slot;
+  server->idle_parent = pid;
 }
 
 void mcg_idle_lost(mcg_server *server)
@@ -242,7 +257,7 @@ static int start_process(mcg_command *command, mcg_exec *exec)
     mcg_stub_next(command->slot, false);
     return 0;
   }
-  int pid = mcg_stub_start(command->slot, &command->parent_fd);
+  int pid = mcg_stub_start(command->slot, false, &command->parent_fd);
   if (pid < 0) return -pid;
   command->parent = pid;
   return 0;
@@ -465,6 +480,14 @@ void mcg_command_signal(mcg_command *command, int signo)
 void mcg_command_rouse(mcg_command *command)
 {
   signal_process(command->parent_fd, SIGCONT);
+}
+
+void mcg_command_insist(mcg_command *command)
+{
+  if (++command->insisted < INSIST_MAX)
+    mcg_command_rouse(command);
+  else
+    signal_process(command->parent_fd, SIGKILL);
 }
 
 void mcg_command_resize(mcg_command *command, unsigned cols, unsigned rows)

@@ -52,6 +52,7 @@ typedef struct mcg_command {
   bool started, exited, gone; /* has been told */
   bool orphaned;              /* the stub was killed: init is the parent now */
   uint64_t early;             /* signals that came before the process did, a bit each */
+  unsigned insisted;          /* how often its stub was roused in vain after its end */
   bool settled; /* has run for a while: its main process is watched, should the stub be stopped */
   bool killing, stopped_all;
   uint64_t kill_ms; /* since when */
@@ -70,6 +71,9 @@ mcg_command *mcg_command_find(mcg_server *server, mcg_conn *conn, uint32_t chann
 void mcg_command_step(mcg_command *command); /* looks at its slot and tells what is new */
 void mcg_command_signal(mcg_command *command, int signo);
 void mcg_command_rouse(mcg_command *command); /* its stub, should that have been stopped */
+/* The same for one whose command has ended. A sandbox that stops it time and again loses it, and with it
+ * the knowledge of whose its processes are: then they are the whole sandbox's. */
+void mcg_command_insist(mcg_command *command);
 void mcg_command_resize(mcg_command *command, unsigned cols, unsigned rows);
 void mcg_command_kill(mcg_command *command);
 void mcg_command_leave(mcg_command *command); /* its client is gone */
@@ -77,7 +81,9 @@ void mcg_command_free(mcg_command *command);  /* after it is gone; not linked an
 void mcg_refuse(mcg_conn *conn, uint32_t channel, int number, const char *step, const char *text);
 
 bool mcg_command_over(mcg_command *command); /* nothing is to come: it can be freed */
-void mcg_idle_lost(mcg_server *server);      /* the idle stub is dead and waited for */
+/* Makes the first one, while nothing is asked for; without it the first command makes its own. */
+void mcg_idle_start(mcg_server *server);
+void mcg_idle_lost(mcg_server *server); /* the idle stub is dead and waited for */
 
 /* tree.c: dead and living children */
 void mcg_tree_reap(mcg_server *server); /* waits for whoever has died */

@@ -22,6 +22,8 @@ void mcg_jail_order_init(mcg_jail_order *order)
   *order = (mcg_jail_order){.control = -1,
                             .spawner_pidfd = -1,
                             .cgroup = -1,
+                            .net = -1,
+                            .idmap = {.fd = -1},
                             .proc = -1,
                             .range = 1,
                             .rootfs = -1,
@@ -43,6 +45,8 @@ void mcg_jail_order_fini(mcg_jail_order *order)
 {
   close_fd(&order->control);
   close_fd(&order->cgroup);
+  close_fd(&order->net);
+  mcg_idmap_close(&order->idmap);
   for (size_t i = 0; i < MCG_CONTROLLERS; i++) close_fd(&order->doors[i]);
   close_fd(&order->go[0]);
   close_fd(&order->go[1]);
@@ -212,7 +216,7 @@ pid_t mcg_jail_clone(const mcg_jail_order *order, int *pidfd)
 {
   int fd = -1;
   mcg_clone_args args = {.flags = NAMESPACES | CLONE_PIDFD, .pidfd = (uintptr_t)&fd};
-  if (order->spec.network == 0) args.flags |= CLONE_NEWNET;
+  if (order->spec.network == 0 && order->net < 0) args.flags |= CLONE_NEWNET;
   if (order->cgroup >= 0) {
     args.flags |= MCG_CLONE_INTO_CGROUP | CLONE_NEWCGROUP;
     args.cgroup = (uint64_t)order->cgroup;

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "cgroup.h"
+#include "idmap.h"
 #include "spawn.h"
 
 #define MCG_JAIL_MOUNTS_MAX 64
@@ -25,6 +26,8 @@ typedef struct mcg_jail_order {
   int doors[MCG_CONTROLLERS];  /* v1: the files to enter by */
   bool take_uid;               /* the caller is root and gives the sandbox host_uid and host_gid */
   uint32_t host_uid, host_gid; /* who the sandbox is on the host */
+  int net;                     /* to be cloned in, made ahead (stash.h); -1: it makes its own */
+  mcg_idmap idmap;             /* of what is bound */
   bool standing;               /* cloned where the root stands already (template.h) */
   int proc;                    /* the host's /proc, borrowed: its id maps are written through it */
   uint32_t range;              /* length of the id map; 1 but for profile packages */

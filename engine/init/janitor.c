@@ -129,7 +129,7 @@ void mcg_janitor(mcg_spawner_state *state)
     mcg_box_wait(state, box);
   }
   mcg_plain_sweep(state);
-  for (size_t i = 0; i < MCG_SPARES; i++) mcg_spare_drop(&state->cgroups, &state->spares[i]);
+  mcg_stash_fini(&state->stash);
   for (mcg_box *box = state->boxes; box; box = box->next) {
     if (box->directory) mcg_remove_tree(AT_FDCWD, box->directory);
     remove_group(state, &box->cgroup);

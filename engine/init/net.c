@@ -6,6 +6,7 @@
 
 #include "jail.h"
 #include "kernel.h"
+#include "net.h"
 
 static int loopback_up(void)
 {
@@ -30,6 +31,13 @@ static void free_low_ports(void)
   close(fd);
 }
 
+int mcg_net_loopback(void)
+{
+  if (loopback_up() < 0) return -1;
+  free_low_ports();
+  return 0;
+}
+
 int mcg_jail_net(mcg_jail *jail)
 {
   const char *name = jail->spec->hostname ? jail->spec->hostname : "sandbox";
@@ -39,8 +47,8 @@ int mcg_jail_net(mcg_jail *jail)
     mcg_jail_note(jail, "network=shared with the host");
     return 0;
   }
-  if (loopback_up() < 0) return mcg_jail_fail(jail, "userns", errno, "bring up loopback");
-  free_low_ports();
+  if (jail->order->net < 0 && mcg_net_loopback() < 0)
+    return mcg_jail_fail(jail, "userns", errno, "bring up loopback");
   mcg_jail_note(jail, "network=own, loopback only");
   return 0;
 }

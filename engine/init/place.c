@@ -24,9 +24,9 @@ static int failed(const job *j, const char *path)
 
 static int idmap_of(const job *j, const struct stat *st)
 {
-  const mcg_jail_order *order = j->order;
-  if (order->range > 1) return mcg_idmap_range(order->host_uid);
-  return mcg_idmap_wide(st->st_uid, st->st_gid, order->host_uid, order->host_gid);
+  mcg_jail_order *order = j->order;
+  if (order->range > 1) return mcg_idmap_range(&order->idmap, order->host_uid);
+  return mcg_idmap_wide(&order->idmap, st->st_uid, st->st_gid, order->host_uid, order->host_gid);
 }
 
 /* A clone of the mount at `path`, ids mapped where its file system can; `must`: or else fail. */
@@ -39,15 +39,12 @@ static int detach(const job *j, const char *path, unsigned flags, uint64_t attri
   *out = mount; /* the order owns it from here */
   if (fstat(mount, &st) < 0) return failed(j, path);
   int space = idmap_of(j, &st);
-  if (space < 0) return failed(j, "make an id map");
+  if (space < 0) return mcg_failure_set(j->failure, "userns", errno, "make an id map for %s", path);
   mcg_mount_attr attr = {.set = attributes | MCG_ATTR_IDMAP, .userns_fd = (uint64_t)space};
   int rc = mcg_sys_mount_setattr(mount, "", AT_EMPTY_PATH | flags, &attr);
-  int error = errno;
-  close(space);
   if (rc == 0) return 0;
-  errno = error;
   if (must)
-    return mcg_failure_set(j->failure, j->step, error, "%s: its file system cannot map ids", path);
+    return mcg_failure_set(j->failure, j->step, errno, "%s: its file system cannot map ids", path);
   attr = (mcg_mount_attr){.set = attributes};
   return attributes && mcg_sys_mount_setattr(mount, "", AT_EMPTY_PATH | flags, &attr) < 0
              ? failed(j, path)

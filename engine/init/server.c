@@ -234,7 +234,7 @@ static void on_ready(mcg_server *server, const mcg_watch *what, short events)
     mcg_tree_reap(server);
     break;
   case WATCH_MAIN:
-    mcg_command_rouse(what->command);
+    mcg_command_insist(what->command);
     what->command->settled = false; /* until it is quiet again */
     break;
   case WATCH_STREAM: mcg_relay_ready(what->command, what->stream); break;
@@ -366,6 +366,7 @@ int mcg_server_main(const mcg_server_config *config)
     mcg_send_failed(config->fd, config->carrier, failed, number, strerror(number));
     return 1;
   }
+  if (config->is_pid1) mcg_idle_start(&server);
   serve(&server);
   mcg_tree_kill_all(&server);
   return 0;

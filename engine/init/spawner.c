@@ -25,6 +25,7 @@
 #define ENGINE_FD 3
 #define ENGINE_PIDFD 4
 #define RETRY_MS 20 /* for a group that somebody was still leaving */
+#define BURY_MS 30  /* a pause in which the networks of dead sandboxes may go */
 
 enum { EVENT_ENGINE = 1, EVENT_ENGINE_DEATH = 2 }; /* others are pointers to boxes */
 
@@ -93,7 +94,7 @@ static void say_ready(mcg_spawner_state *state)
 static void say_counters(mcg_spawner_state *state, uint32_t op, const mcg_box *box)
 {
   mcg_cgroup_use use;
-  mcg_cgroup_read(&state->cgroups, &box->cgroup, &use);
+  mcg_cgroup_read(&state->cgroups, &box->cgroup, !box->dead, &use);
   if (!use.cpu_us) use.cpu_us = box->dead ? box->cpu_us : mcg_cpu_time(box->pid);
   mcg_wire body;
   mcg_wire_init(&body);
@@ -122,6 +123,8 @@ static void unlink_box(mcg_spawner_state *state, mcg_box *box)
   while (*at != box) at = &(*at)->next;
   *at = box->next;
   if (box->slot >= 0) state->used[box->slot] = 0;
+  if (box->space >= 0) mcg_stash_close(&state->stash, box->space);
+  if (box->net >= 0) mcg_stash_bury(&state->stash, box->net);
   free(box->directory);
   free(box);
 }
@@ -275,58 +278,79 @@ static int clone_failed(int error, mcg_failure *failure)
   return mcg_failure_set(failure, "userns", error, "make the sandbox's namespaces");
 }
 
-static int limit(mcg_spawner_state *state, mcg_box *box, const mcg_spawn_spec *spec,
-                 mcg_wire *enforced, mcg_failure *failure)
-{
-  const char *what;
-  if (mcg_cgroup_limit(&state->cgroups, &box->cgroup, spec, enforced, &what) == 0) return 0;
-  return mcg_failure_set(failure, "cgroup", errno, "set the limit of %s", what);
-}
-
-/* One that was made ahead, or one now. The order takes its descriptors, the box its name. */
+/* The order takes its descriptors, the box its name. */
 static int take_group(mcg_spawner_state *state, mcg_box *box, request *r)
 {
-  mcg_spare spare = {0};
-  int rc = 0;
-  for (size_t i = 0; i < MCG_SPARES && !spare.group.name[0]; i++) {
-    spare = state->spares[i];
-    state->spares[i].group.name[0] = 0;
-  }
-  if (!spare.group.name[0]) rc = mcg_spare_make(&state->cgroups, ++state->serial, &spare);
-  box->cgroup = spare.group;
-  r->order.cgroup = spare.dir;
-  memcpy(r->order.doors, spare.doors, sizeof spare.doors);
-  return rc < 0 ? mcg_failure_set(&r->failure, "cgroup", errno, "make a control group") : 0;
+  const mcg_spawn_spec *spec = &r->order.spec;
+  const mcg_cgroup_limits limits = {spec->memory, spec->cpu_milli, spec->pids};
+  mcg_cgroup_tell(&state->cgroups, &limits, &r->enforced);
+  if (state->cgroups.mode == MCG_CGROUP_NONE) return 0;
+  const char *what;
+  mcg_spare entry;
+  int rc = mcg_stash_group(&state->stash, &limits, &entry, &what);
+  box->cgroup = entry.group;
+  r->order.cgroup = entry.dir;
+  memcpy(r->order.doors, entry.doors, sizeof entry.doors);
+  if (rc == 0) return 0;
+  if (!what) return mcg_failure_set(&r->failure, "cgroup", errno, "make a control group");
+  return mcg_failure_set(&r->failure, "cgroup", errno, "set the limit of %s", what);
 }
 
-/* Not for an engine that has made one sandbox only: it may want no other. True: made one. */
-static bool add_spare(mcg_spawner_state *state)
+/* For the next sandbox, not for an engine that has made one only: it may want no other. A uid is taken
+ * together with the id map of the owner whose tree was bound last. */
+static void prepare_ahead(mcg_spawner_state *state)
 {
-  if (state->cgroups.mode == MCG_CGROUP_NONE || state->jails < 2) return false;
-  for (size_t i = 0; i < MCG_SPARES; i++) {
-    mcg_spare *spare = &state->spares[i];
-    if (spare->group.name[0]) continue;
-    if (mcg_spare_make(&state->cgroups, ++state->serial, spare) == 0) return true;
-    mcg_spare_drop(&state->cgroups, spare); /* whoever needs one hears why */
-    return false;
-  }
-  return false;
+  mcg_stash *stash = &state->stash;
+  if (state->jails < 2 || (!state->root && state->cgroups.mode == MCG_CGROUP_NONE)) return;
+  mcg_stash_refill(stash);
+  if (!state->root || !mcg_stash_map_missing(stash)) return;
+  int slot = stash->map_slot >= 0 ? stash->map_slot : take_slot(state); /* one may have failed */
+  if (slot >= 0) mcg_stash_refill_map(stash, slot, state->first_uid + (uint32_t)slot);
+}
+
+/* Where the root stands already and the network is made, the child starts there. */
+static int enter(mcg_spawner_state *state, const mcg_jail_order *order, mcg_failure *failure)
+{
+  if (order->standing && mcg_template_enter(&state->template) < 0)
+    return mcg_failure_set(failure, "mounts", errno, "enter the template's namespace");
+  if (order->net < 0 || mcg_stash_enter_net(order->net) == 0) return 0;
+  mcg_failure_set(failure, "userns", errno, "enter the sandbox's network namespace");
+  if (order->standing) mcg_template_leave(&state->template);
+  return -1;
+}
+
+static void leave(mcg_spawner_state *state, const mcg_jail_order *order)
+{
+  if (order->net >= 0) mcg_stash_leave_net(&state->stash);
+  if (order->standing) mcg_template_leave(&state->template);
 }
 
 static int clone_limited(mcg_spawner_state *state, mcg_box *box, request *r)
 {
   state->jails++;
-  if (state->cgroups.mode != MCG_CGROUP_NONE && take_group(state, box, r) < 0) return -1;
-  if (limit(state, box, &r->order.spec, &r->enforced, &r->failure) < 0) return -1;
+  if (take_group(state, box, r) < 0) return -1;
   mcg_jail_order *order = &r->order;
   order->proc = state->proc;
   order->standing = state->root && mcg_template_serves(&state->template, order);
-  if (order->standing && mcg_template_enter(&state->template) < 0)
-    return mcg_failure_set(&r->failure, "mounts", errno, "enter the template's namespace");
+  /* Root of a range has rights over its network, which it has over none but its own. */
+  if (order->spec.network == 0 && order->range <= 1) order->net = mcg_stash_net(&state->stash);
+  if (enter(state, order, &r->failure) < 0) return -1;
   box->pid = mcg_jail_clone(order, &box->pidfd);
   int error = errno;
-  if (order->standing) mcg_template_leave(&state->template);
+  leave(state, order);
+  box->net = order->net;
+  order->net = -1;
   return box->pid < 0 ? clone_failed(error, &r->failure) : 0;
+}
+
+/* The one with the id map where there is something to map. */
+static void take_uid(mcg_spawner_state *state, mcg_box *box, mcg_jail_order *order)
+{
+  const mcg_spawn_spec *spec = &order->spec;
+  bool maps = spec->mount_count || spec->project || spec->rootfs;
+  if (maps && spec->profile != MCG_PROFILE_PACKAGES)
+    box->slot = mcg_stash_map(&state->stash, &order->idmap);
+  if (box->slot < 0) box->slot = take_slot(state);
 }
 
 static int choose_ids(mcg_spawner_state *state, mcg_box *box, request *r)
@@ -335,7 +359,7 @@ static int choose_ids(mcg_spawner_state *state, mcg_box *box, request *r)
   order->host_uid = state->uid;
   order->host_gid = state->gid;
   if (state->root) {
-    box->slot = take_slot(state);
+    take_uid(state, box, order);
     if (box->slot < 0) return mcg_failure_set(&r->failure, "userns", EAGAIN, "too many sandboxes");
     order->take_uid = true;
     order->host_uid = order->host_gid = state->first_uid + (uint32_t)box->slot;
@@ -356,6 +380,7 @@ static int jail_start(mcg_spawner_state *state, mcg_box *box, request *r)
     return -1;
   if (r->order.spec.disk_image)
     box->image = openat(r->order.disk, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (r->order.range <= 1) mcg_stash_saw(&state->stash, &r->order.idmap);
   if (clone_limited(state, box, r) < 0) return -1;
   return r->order.range > 1 ? mcg_range_write(state, box, &r->order, &r->failure) : 0;
 }
@@ -403,6 +428,8 @@ static mcg_box *make(mcg_spawner_state *state, uint32_t id, request *r, int *eng
                    .pidfd = -1,
                    .slot = -1,
                    .control = -1,
+                   .space = -1,
+                   .net = -1,
                    .image = -1};
   state->boxes = box;
   if (start_box(state, box, r) < 0) {
@@ -415,6 +442,15 @@ static mcg_box *make(mcg_spawner_state *state, uint32_t id, request *r, int *eng
   end_now(state, box);
   forget(state, box);
   return NULL;
+}
+
+/* The last process of a sandbox would wait for a grace period of RCU before it is gone. Only where all
+ * that is mounted is the sandbox's own or a view: no device may be kept busy. */
+static void hold_space(mcg_spawner_state *state, mcg_box *box)
+{
+  char path[40];
+  snprintf(path, sizeof path, "%d/ns/mnt", (int)box->pid);
+  box->space = openat(state->proc, path, O_RDONLY | O_CLOEXEC);
 }
 
 static void create(mcg_spawner_state *state, uint32_t id, const uint8_t *body, size_t len)
@@ -434,6 +470,8 @@ static void create(mcg_spawner_state *state, uint32_t id, const uint8_t *body, s
     say(state, MCG_S_CREATED, id, &r.enforced, (int[]){engine_end, box->pidfd}, 2);
   else
     say_failed(state, id, &r.failure);
+  if (box && r.order.standing) hold_space(state, box);
+  prepare_ahead(state);
   if (engine_end >= 0) close(engine_end);
   mcg_jail_order_fini(&r.order);
   mcg_wire_fini(&r.enforced);
@@ -514,13 +552,18 @@ static void listen_to_engine(mcg_spawner_state *state)
   if (!(message.msg_flags & MSG_TRUNC)) hear(state, packet, (size_t)len);
 }
 
+/* How long nothing may happen before there is something to do; -1: for ever. */
+static int patience(const mcg_spawner_state *state)
+{
+  if (state->leftovers || state->ending) return RETRY_MS;
+  return state->stash.dead_count ? BURY_MS : -1;
+}
+
 static void turn(mcg_spawner_state *state)
 {
   struct epoll_event events[64];
-  bool more = state->leftovers || state->ending;
-  int count = epoll_wait(state->epoll, events, 64, 0);
-  if (count == 0 && add_spare(state)) return;
-  if (count == 0) count = epoll_wait(state->epoll, events, 64, more ? RETRY_MS : -1);
+  int count = epoll_wait(state->epoll, events, 64, patience(state));
+  if (count == 0) mcg_stash_bury_all(&state->stash);
   for (int i = 0; i < count; i++) {
     uint64_t what = events[i].data.u64;
     if (what == EVENT_ENGINE)
@@ -591,6 +634,7 @@ static int start(mcg_spawner_state *state)
   if (state->epoll < 0 || state->self_pidfd < 0) return -1;
   learn_rights(state);
   mcg_cgroups_open(&state->cgroups, state->self, state->self_start);
+  mcg_stash_init(&state->stash, &state->cgroups, state->root);
   return watch(state, ENGINE_FD, EVENT_ENGINE) < 0 ||
                  watch(state, ENGINE_PIDFD, EVENT_ENGINE_DEATH) < 0
              ? -1

@@ -321,14 +321,15 @@ static void run_launch(mcg_slot *slot)
 static int stub_main(void *data)
 {
   mcg_slot *slot = data;
+  int turn = slot->done_turn;
   mcg_sys(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-  while (!atomic_load(&slot->leave)) {
-    int turn = atomic_load(&slot->turn);
-    run_launch(slot);
+  for (;;) {
     while (atomic_load(&slot->turn) == turn)
       mcg_sys(SYS_futex, (long)&slot->turn, FUTEX_WAIT, turn, 0, 0);
+    turn = atomic_load(&slot->turn);
+    if (atomic_load(&slot->leave)) return 0;
+    run_launch(slot);
   }
-  return 0;
 }
 
 void mcg_stub_next(mcg_slot *slot, bool leave)
@@ -338,8 +339,9 @@ void mcg_stub_next(mcg_slot *slot, bool leave)
   mcg_sys3(SYS_futex, (long)&slot->turn, FUTEX_WAKE, 1);
 }
 
-int mcg_stub_start(mcg_slot *slot, int *pidfd)
+int mcg_stub_start(mcg_slot *slot, bool idle, int *pidfd)
 {
+  slot->done_turn = atomic_load(&slot->turn) - !idle;
   int flags = CLONE_VM | CLONE_FILES | CLONE_PIDFD | SIGCHLD;
   int pid = clone(stub_main, slot, flags, slot, pidfd);
   if (pid >= 0) return pid;

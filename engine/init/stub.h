@@ -61,6 +61,7 @@ typedef struct mcg_slot {
   const mcg_launch *launch;
   int wake;          /* eventfd */
   _Atomic int turn;  /* futex: changes when the stub has something to do again */
+  int done_turn;     /* as of which a new stub has nothing to do */
   _Atomic int leave; /* that is: to exit */
   _Atomic int kill;
   _Atomic unsigned flags;
@@ -76,8 +77,9 @@ typedef struct mcg_slot {
 mcg_slot *mcg_slot_new(void);
 void mcg_slot_free(mcg_slot *slot);
 
-/* Starts a stub on the slot's stack. Its pid, and *pidfd; or -errno. */
-int mcg_stub_start(mcg_slot *slot, int *pidfd);
+/* Starts a stub on the slot's stack, to run its launch at once or to wait for mcg_stub_next. Its pid, and
+ * *pidfd; or -errno. */
+int mcg_stub_start(mcg_slot *slot, bool idle, int *pidfd);
 /* Wakes a waiting stub: to run the slot's launch, or to leave. */
 void mcg_stub_next(mcg_slot *slot, bool leave);
 

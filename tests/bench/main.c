@@ -1,12 +1,12 @@
 /* bench: measures libmooncage's jail beside other ways to run a program, in turns (A B A B ...), back to
  * back and with pauses. tests/bench/run starts it with all it needs and makes docs/bench.md of its rows.
  *
- *   bench PROGRAMS COMMAND BUNDLE [quick|warm|cold|rank]
+ *   bench PROGRAMS COMMAND BUNDLE [quick|warm|cold|stdout|rank]
  *
  * PROGRAMS holds the static programs, COMMAND is the built `mooncage`, BUNDLE an OCI bundle for each of
- * crun and runc (BUNDLE/musl, BUNDLE/glibc). A peer that is not installed has no row. `warm` and `cold`
- * run that alone, many times beside posix_spawn: for strace, perf and for changing one thing; `rank`
- * runs what needs no sandbox. */
+ * crun and runc (BUNDLE/musl, BUNDLE/glibc). A peer that is not installed has no row. `warm`, `cold`
+ * and `stdout` run that alone, many times beside its peer: for strace, perf and for changing one thing;
+ * `rank` runs what needs no sandbox. */
 #include "bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -237,13 +237,14 @@ static void stream(unsigned rounds, unsigned mebibytes)
 
 int main(int argc, char **argv)
 {
-  if (argc < 4) bench_die("usage: bench PROGRAMS COMMAND BUNDLE [quick|warm|cold|rank]");
+  if (argc < 4) bench_die("usage: bench PROGRAMS COMMAND BUNDLE [quick|warm|cold|stdout|rank]");
   programs = argv[1];
   command = argv[2];
   bundle = argv[3];
   bool quick = argc > 4 && strcmp(argv[4], "quick") == 0;
   bool warm = argc > 4 && strcmp(argv[4], "warm") == 0;
   bool cold = argc > 4 && strcmp(argv[4], "cold") == 0;
+  bool flood = argc > 4 && strcmp(argv[4], "stdout") == 0;
   if (quick) rounds_tight = 10, rounds_spaced = 5;
 
   if (argc > 4 && strcmp(argv[4], "rank") == 0) {
@@ -259,6 +260,11 @@ int main(int argc, char **argv)
   sandbox_check_enforcement(session);
   sandbox_close(session);
 
+  if (flood) {
+    stream(11, 256);
+    sandbox_engine_close();
+    return 0;
+  }
   const flavour *both[] = {&musl, &glibc};
   if (warm || cold) {
     for (size_t i = 0; i < 2; i++) alone(both[i], warm, 500);

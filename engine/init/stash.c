@@ -1,0 +1,294 @@
+/* stash.c: the parts, and the thread that makes them. */
+#include "stash.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernel.h"
+#include "net.h"
+
+#define MCG_CLOSING_MAX 8
+
+enum { JOB_GROUP, JOB_NET, JOB_MAP, JOB_CLOSE, JOB_LEAVE };
+
+typedef struct job {
+  uint32_t kind, index; /* of the part */
+  uint64_t serial;
+  mcg_cgroup_limits limits;
+  uint32_t host;
+  int fd;
+} job;
+
+static void clear(mcg_spare *spare)
+{
+  *spare = (mcg_spare){.dir = -1, .doors = {-1, -1, -1}};
+}
+
+static void drop_group(const mcg_cgroups *cgroups, mcg_spare *spare)
+{
+  if (!spare->group.name[0]) return;
+  if (spare->dir >= 0) close(spare->dir);
+  for (size_t i = 0; i < MCG_CONTROLLERS; i++)
+    if (spare->doors[i] >= 0) close(spare->doors[i]);
+  mcg_cgroup_remove(cgroups, &spare->group);
+  clear(spare);
+}
+
+/* ---- making ----------------------------------------------------------------------------------- */
+
+static int make_group(const mcg_cgroups *cgroups, uint64_t serial, const mcg_cgroup_limits *limits,
+                      mcg_spare *out, const char **what)
+{
+  clear(out);
+  *what = NULL;
+  mcg_cgroup_name(cgroups, serial, &out->group);
+  if (mcg_cgroup_make(cgroups, &out->group) < 0) return -1;
+  if (mcg_cgroup_limit(cgroups, &out->group, limits, what) < 0) return -1;
+  *what = NULL;
+  out->limits = *limits;
+  if (cgroups->mode == MCG_CGROUP_V1) return mcg_cgroup_doors(cgroups, &out->group, out->doors);
+  out->dir = mcg_cgroup_open(cgroups, &out->group);
+  return out->dir < 0 ? -1 : 0;
+}
+
+int mcg_stash_enter_net(int net)
+{
+  return setns(net, CLONE_NEWNET);
+}
+
+/* Nobody goes on in a network that is to be a sandbox's. */
+void mcg_stash_leave_net(const mcg_stash *stash)
+{
+  if (setns(stash->home, CLONE_NEWNET) < 0) _exit(1);
+}
+
+/* It belongs to the host's root: nobody in a sandbox has a right over it, not even while that is built. */
+static int make_net(const mcg_stash *stash)
+{
+  if (unshare(CLONE_NEWNET) < 0) return -1;
+  int net = mcg_net_loopback() < 0 ? -1 : open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+  mcg_stash_leave_net(stash);
+  return net;
+}
+
+static bool make(mcg_stash *stash, const job *what)
+{
+  const char *limit;
+  switch (what->kind) {
+  case JOB_GROUP: {
+    mcg_spare *spare = &stash->groups[what->index];
+    drop_group(stash->cgroups, spare);
+    if (make_group(stash->cgroups, what->serial, &what->limits, spare, &limit) == 0) return true;
+    drop_group(stash->cgroups, spare); /* whoever needs one hears why */
+    return false;
+  }
+  case JOB_NET: return (stash->nets[what->index] = make_net(stash)) >= 0;
+  case JOB_MAP: {
+    mcg_idmap *map = &stash->map;
+    return mcg_idmap_wide(map, map->owner_uid, map->owner_gid, what->host, what->host) >= 0;
+  }
+  default: return false;
+  }
+}
+
+/* ---- the thread -------------------------------------------------------------------------------- */
+
+static atomic_int *state_of(mcg_stash *stash, const job *what)
+{
+  switch (what->kind) {
+  case JOB_GROUP: return &stash->group_state[what->index];
+  case JOB_NET: return &stash->net_state[what->index];
+  default: return &stash->map_state;
+  }
+}
+
+/* With a root and a working directory of its own: the spawner changes its mount namespace, which it may
+ * only while nobody shares those. Not SCHED_IDLE: whoever wakes up is put on a processor that such a
+ * thread runs on as if it were idle, and then waits there, being in another group of the scheduler's. */
+static void *work(void *data)
+{
+  mcg_stash *stash = data;
+  job what;
+  stash->begun_well = unshare(CLONE_FS) == 0;
+  sem_post(&stash->begun);
+  while (stash->begun_well && read(stash->jobs[0], &what, sizeof what) == (ssize_t)sizeof what) {
+    if (what.kind == JOB_LEAVE) break;
+    if (what.kind == JOB_CLOSE) {
+      close(what.fd);
+      atomic_fetch_sub(&stash->closing, 1);
+      continue;
+    }
+    bool made = make(stash, &what);
+    atomic_store(state_of(stash, &what), made ? MCG_PART_READY : MCG_PART_MISSING);
+  }
+  return NULL;
+}
+
+static bool start(mcg_stash *stash)
+{
+  if (stash->jobs[0] >= 0) return true;
+  if (pipe2(stash->jobs, O_CLOEXEC) < 0) return false;
+  fcntl(stash->jobs[1], F_SETFL, O_NONBLOCK);
+  bool runs = pthread_create(&stash->thread, NULL, work, stash) == 0;
+  while (runs && sem_wait(&stash->begun) < 0 && errno == EINTR) {
+  }
+  if (runs && stash->begun_well) return true;
+  if (runs) pthread_join(stash->thread, NULL);
+  close(stash->jobs[0]);
+  close(stash->jobs[1]);
+  stash->jobs[0] = stash->jobs[1] = -1;
+  return false;
+}
+
+static bool ask(mcg_stash *stash, const job *what)
+{
+  return write(stash->jobs[1], what, sizeof *what) == (ssize_t)sizeof *what;
+}
+
+static bool ask_part(mcg_stash *stash, const job *what)
+{
+  atomic_int *state = state_of(stash, what);
+  atomic_store(state, MCG_PART_MAKING);
+  if (ask(stash, what)) return true;
+  atomic_store(state, MCG_PART_MISSING);
+  return false;
+}
+
+/* It may be in the middle of something. */
+static void stop(mcg_stash *stash)
+{
+  if (stash->jobs[0] < 0) return;
+  fcntl(stash->jobs[1], F_SETFL, 0);
+  if (ask(stash, &(job){.kind = JOB_LEAVE})) pthread_join(stash->thread, NULL);
+}
+
+/* ---- for the spawner ---------------------------------------------------------------------------- */
+
+void mcg_stash_init(mcg_stash *stash, const mcg_cgroups *cgroups, bool privileged)
+{
+  *stash = (mcg_stash){
+      .cgroups = cgroups, .map = {.fd = -1}, .map_slot = -1, .home = -1, .jobs = {-1, -1}};
+  if (privileged) stash->home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+  sem_init(&stash->begun, 0, 0);
+  for (size_t i = 0; i < MCG_STASHED; i++) {
+    clear(&stash->groups[i]);
+    stash->nets[i] = -1;
+  }
+}
+
+void mcg_stash_fini(mcg_stash *stash)
+{
+  stop(stash);
+  for (size_t i = 0; i < MCG_STASHED; i++) {
+    drop_group(stash->cgroups, &stash->groups[i]);
+    if (stash->nets[i] >= 0) close(stash->nets[i]);
+  }
+  mcg_idmap_close(&stash->map);
+}
+
+static bool same(const mcg_cgroup_limits *one, const mcg_cgroup_limits *other)
+{
+  return one->memory == other->memory && one->cpu_milli == other->cpu_milli &&
+         one->pids == other->pids;
+}
+
+static bool ready(atomic_int *state)
+{
+  return atomic_load(state) == MCG_PART_READY;
+}
+
+int mcg_stash_group(mcg_stash *stash, const mcg_cgroup_limits *limits, mcg_spare *out,
+                    const char **what)
+{
+  stash->last = *limits;
+  for (size_t i = 0; i < MCG_STASHED; i++) {
+    if (!ready(&stash->group_state[i]) || !same(&stash->groups[i].limits, limits)) continue;
+    *out = stash->groups[i];
+    clear(&stash->groups[i]);
+    atomic_store(&stash->group_state[i], MCG_PART_MISSING);
+    return 0;
+  }
+  return make_group(stash->cgroups, ++stash->serial, limits, out, what);
+}
+
+int mcg_stash_net(mcg_stash *stash)
+{
+  for (size_t i = 0; i < MCG_STASHED; i++) {
+    if (!ready(&stash->net_state[i])) continue;
+    atomic_store(&stash->net_state[i], MCG_PART_MISSING);
+    return stash->nets[i];
+  }
+  return -1;
+}
+
+int mcg_stash_map(mcg_stash *stash, mcg_idmap *out)
+{
+  if (!ready(&stash->map_state)) return -1;
+  int slot = stash->map_slot;
+  *out = stash->map;
+  stash->map.fd = stash->map_slot = -1;
+  atomic_store(&stash->map_state, MCG_PART_MISSING);
+  return slot;
+}
+
+void mcg_stash_refill(mcg_stash *stash)
+{
+  if (!start(stash)) return;
+  for (uint32_t i = 0; i < MCG_STASHED && stash->home >= 0; i++)
+    if (atomic_load(&stash->net_state[i]) == MCG_PART_MISSING)
+      ask_part(stash, &(job){.kind = JOB_NET, .index = i});
+  for (uint32_t i = 0; i < MCG_STASHED && stash->cgroups->mode != MCG_CGROUP_NONE; i++) {
+    int state = atomic_load(&stash->group_state[i]);
+    bool stale = state == MCG_PART_READY && !same(&stash->groups[i].limits, &stash->last);
+    if (state != MCG_PART_MISSING && !stale) continue;
+    ask_part(
+        stash,
+        &(job){.kind = JOB_GROUP, .index = i, .serial = ++stash->serial, .limits = stash->last});
+  }
+}
+
+/* While one is being made its owner is the thread's to read. */
+void mcg_stash_saw(mcg_stash *stash, const mcg_idmap *map)
+{
+  if (map->fd < 0 || atomic_load(&stash->map_state) != MCG_PART_MISSING) return;
+  stash->map.owner_uid = map->owner_uid;
+  stash->map.owner_gid = map->owner_gid;
+  stash->mapping = true;
+}
+
+bool mcg_stash_map_missing(mcg_stash *stash)
+{
+  return stash->mapping && stash->jobs[0] >= 0 &&
+         atomic_load(&stash->map_state) == MCG_PART_MISSING;
+}
+
+bool mcg_stash_refill_map(mcg_stash *stash, int slot, uint32_t host)
+{
+  stash->map_slot = slot;
+  return ask_part(stash, &(job){.kind = JOB_MAP, .host = host});
+}
+
+void mcg_stash_bury(mcg_stash *stash, int net)
+{
+  stash->dead[stash->dead_count++] = net;
+  if (stash->dead_count == MCG_BURIED) mcg_stash_bury_all(stash);
+}
+
+void mcg_stash_bury_all(mcg_stash *stash)
+{
+  while (stash->dead_count) close(stash->dead[--stash->dead_count]);
+}
+
+void mcg_stash_close(mcg_stash *stash, int fd)
+{
+  bool crowded = stash->jobs[0] < 0 || atomic_load(&stash->closing) >= MCG_CLOSING_MAX;
+  if (!crowded) {
+    atomic_fetch_add(&stash->closing, 1);
+    if (ask(stash, &(job){.kind = JOB_CLOSE, .fd = fd})) return;
+    atomic_fetch_sub(&stash->closing, 1);
+  }
+  close(fd);
+}
