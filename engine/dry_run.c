@@ -2,6 +2,7 @@
  * each of them. */
 #include "ask.h"
 #include "choice.h"
+#include "tenant.h"
 #include <string.h>
 
 typedef struct dry_run {
@@ -24,6 +25,22 @@ static int ask_selector(dry_run *self, mcg_error **err)
   return mcg_choice_answer(self->choice, answer, err);
 }
 
+/* What the tenant would choose from. */
+static int ask_tenant(dry_run *self, mcg_error **err)
+{
+  json_t *root;
+  mcg_quota quota;
+  mcg_choice *choice;
+  const char *id = json_string_value(json_object_get(self->choice->root, "tenant"));
+  if (mcg_tenant_resolve(self->engine, self->counsel, NULL, id, self->choice->root, &root, &quota,
+                         err) < 0 ||
+      mcg_choice_new(self->engine, root, true, &choice, err) < 0)
+    return -1;
+  mcg_choice_free(self->choice);
+  self->choice = choice;
+  return 0;
+}
+
 /* What a choice that came to nothing says is part of the answer: there are reasons beside it. */
 static int describe(dry_run *self, mcg_error *none, mcg_error **err)
 {
@@ -44,6 +61,7 @@ static int dry_run_run(void *arg, mcg_error **err)
   dry_run *self = arg;
   auto_error mcg_error *none = NULL;
   int rc = 0;
+  if (mcg_counsel_has(self->counsel, MCG_ASK_TENANT) && ask_tenant(self, err) < 0) return -1;
   if (!self->choice->order_count)
     rc = mcg_choice_nobody(self->choice, &none);
   else if (mcg_counsel_has(self->counsel, MCG_ASK_SELECT))

@@ -403,7 +403,8 @@ static int open_tenant(opening *self, mcg_error **err)
   mcg_config *config;
   mcg_choice *choice;
   json_t *question;
-  if (mcg_tenant_resolve(session, self->root, &root, &quota, err) < 0 ||
+  if (mcg_tenant_resolve(session->engine, session->counsel, session, session->config->tenant,
+                         self->root, &root, &quota, err) < 0 ||
       plan_choice(session->engine, root, mcg_session_asks(session, MCG_ASK_SELECT), &choice,
                   &question, &config, err) < 0) {
     tell_denied(session, *err);

@@ -6,6 +6,7 @@
 #include "check.h"
 
 struct mcg_session;
+struct mcg_counsel;
 
 #define MCG_TENANT_KEY 33 /* with its NUL */
 
@@ -26,9 +27,11 @@ int mcg_tenant_key(const char *id, char key[MCG_TENANT_KEY], mcg_error **err);
 int mcg_tenant_apply(mcg_engine *engine, const json_t *base, const char *tenant,
                      const json_t *overrides, json_t **out, mcg_quota *quota, mcg_error **err);
 
-/* tenant_open.c: asks the host about the tenant of a session that is being opened: *root is the
- * configuration `base` with what that one gets. The host's nil: `no_candidate`. */
-int mcg_tenant_resolve(struct mcg_session *session, const json_t *base, json_t **root,
-                       mcg_quota *quota, mcg_error **err) MCG_PARKS;
+/* tenant_open.c: asks the host about a tenant (NULL: a session of none): *root is the configuration
+ * `base` with what that one gets. The host's nil: `no_candidate`. `session` is the one that is being
+ * opened, or NULL. */
+int mcg_tenant_resolve(mcg_engine *engine, struct mcg_counsel *counsel, struct mcg_session *session,
+                       const char *tenant, const json_t *base, json_t **root, mcg_quota *quota,
+                       mcg_error **err) MCG_PARKS;
 
 #endif

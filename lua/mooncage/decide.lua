@@ -137,6 +137,7 @@ function answerers.tenant(functions, asked)
     error(core.error("invalid", ("tenants: returned a %s, not a table of overrides")
       :format(type(overrides)), "return { limits = ... }, or nil and a reason"))
   end
+  functions.overrides = overrides
   return { overrides = overrides }
 end
 

@@ -89,9 +89,10 @@ end
 ---@return mooncage.Candidate? candidate, table explanation_or_err, mooncage.Explanation? why
 function mooncage.select(config)
   local data, functions = prepare(config, 2)
+  if not data then return explain(config, nil, functions) end
   local told, err = core.select(data, functions)
   if not told then return explain(config, nil, err) end
-  return require("mooncage.select").told(told, data)
+  return require("mooncage.select").told(told, data, functions and functions.overrides)
 end
 
 ---What mooncage.open falls back to, key by key: the command's configuration for a script.

@@ -20,10 +20,30 @@ function select.candidate(facts)
   })
 end
 
----The candidate of that number as a configuration has it.
-local function configured(config, number)
-  local given = config.backend
-  if config.candidates ~= nil then given = config.candidates[number] end
+---Candidates as a tenant chooses them: names mean those of the configuration.
+local function of_tenant(config, chosen)
+  local list = {}
+  for _, each in ipairs(chosen) do
+    if type(each) ~= "string" then
+      list[#list + 1] = each
+    else
+      for _, given in ipairs(config.candidates or { config.backend or "jail" }) do
+        local id = type(given) == "table" and given.id or given
+        local name = type(given) == "table" and given.name or id
+        if each == name or each == id then list[#list + 1] = given end
+      end
+    end
+  end
+  return list
+end
+
+---The candidate of that number as a configuration has it, with what a tenant may have changed.
+local function configured(config, overrides, number)
+  local given, candidates = config.backend, config.candidates
+  if overrides and overrides.candidates then
+    candidates = of_tenant(config, overrides.candidates)
+  end
+  if candidates ~= nil then given = candidates[number] end
   if given == nil then given = "jail" end
   return type(given) == "string" and { id = given, options = {} } or given
 end
@@ -31,13 +51,14 @@ end
 ---What a dry run has told, for mooncage.select.
 ---@param told table
 ---@param config table
-function select.told(told, config)
+---@param overrides table? of the tenant
+function select.told(told, config, overrides)
   local explanation = core.explanation(told.candidates)
   explanation.order, explanation.why = told.order, told.reason
   if told.error then
     return nil, core.error(told.error.code, told.error.message, told.error.fix), explanation
   end
-  return configured(config, told.chosen), explanation
+  return configured(config, overrides, told.chosen), explanation
 end
 
 local function invalid(message)

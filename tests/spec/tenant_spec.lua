@@ -159,3 +159,31 @@ describe("tenants", function()
     assert.matches("not known", refused(tenants, { tenant = "other" }).message)
   end)
 end)
+
+describe("a dry run for a tenant", function()
+  support.leaves_nothing()
+
+  local function config(tenant)
+    return {
+      candidates = { mooncage.jail { name = "big" }, mooncage.jail { name = "small" } },
+      tenant = tenant,
+      tenants = function(id)
+        if id == "acme" then return { candidates = { "small" } } end
+        if id == "own" then return { candidates = { mooncage.jail { name = "mine" } } } end
+        return nil, "go away"
+      end,
+    }
+  end
+
+  it("chooses from the tenant's candidates", function()
+    assert.equal("small", assert(mooncage.select(config "acme")).name)
+    assert.equal("mine", assert(mooncage.select(config "own")).name)
+  end)
+
+  it("is denied like an open", function()
+    local candidate, err = mooncage.select(config "other")
+    assert.is_nil(candidate)
+    assert.equal("no_candidate", err.code)
+    assert.matches("go away", err.message)
+  end)
+end)
