@@ -7,6 +7,7 @@
 #include "hooks.h"
 #include "keeper.h"
 #include "pool.h"
+#include "quota.h"
 #include "tenant.h"
 #include <string.h>
 
@@ -50,6 +51,7 @@ static void lose_counsel(mcg_session *session)
 
 static void session_free(mcg_session *session)
 {
+  mcg_quota_leave(session); /* it never stood */
   lose_counsel(session);
   mcg_config_free(session->config);
   mcg_error_free(session->ended);
@@ -207,6 +209,7 @@ static void take_parked(opening *self)
   parked->created_at = session->created_at;
   parked->since = session->since;
   parked->counsel = mcg_steal_pointer(&session->counsel);
+  parked->seat = mcg_steal_pointer(&session->seat);
   parked->unaudited = false;
   session->config = NULL;
   mcg_session_discard(session);
@@ -260,7 +263,8 @@ static int open_place(mcg_session *session, mcg_error **err)
 static int open_all(mcg_session *session, bool *placed, mcg_error **err)
 {
   *placed = open_place(session, err) == 0;
-  if (!*placed || mcg_session_furnish(session, err) < 0 || mcg_session_deadline(session, err) < 0) {
+  if (!*placed || mcg_session_furnish(session, err) < 0 || mcg_quota_start(session, err) < 0 ||
+      mcg_session_deadline(session, err) < 0) {
     open_undo(session);
     return -1;
   }
@@ -415,7 +419,9 @@ static int open_tenant(opening *self, mcg_error **err)
   self->choice = choice;
   self->question = question;
   take_config(session, config);
-  return 0;
+  if (mcg_quota_enter(session, &quota, err) == 0) return 0;
+  tell_denied(session, *err);
+  return -1;
 }
 
 static int open_run(void *arg, mcg_error **err)
@@ -583,6 +589,7 @@ static int close_run(void *arg, mcg_error **err)
     if (mcg_wait_park(session->engine, &session->execs_gone, -1, &ignored) < 0) break;
   }
   session->ended_ns = uv_hrtime();
+  mcg_quota_leave(session);
   if (ours) tell_close(session, rc < 0 ? *err : NULL);
   if (!session->pool) tell_stopped(session);
   return rc;

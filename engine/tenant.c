@@ -3,6 +3,7 @@
 #include "tenant.h"
 #include "config.h"
 #include "select.h"
+#include "sha256.h"
 #include <string.h>
 
 #define ID_MAX 64
@@ -36,13 +37,15 @@ int mcg_tenant_check(const json_t *id, const mcg_where *where, mcg_error **err)
   return 0;
 }
 
-int mcg_tenant_key(const char *id, char key[MCG_TENANT_KEY], mcg_error **err)
+void mcg_tenant_key(const char *id, char key[MCG_TENANT_KEY])
 {
-  char hash[65];
-  if (mcg_sha256_hex(id, strlen(id), hash, err) < 0) return mcg_wrap(err, "name of the tenant");
-  memcpy(key, hash, MCG_TENANT_KEY - 1);
+  mcg_sha256 hash;
+  uint8_t digest[32];
+  mcg_sha256_init(&hash);
+  mcg_sha256_update(&hash, id, strlen(id));
+  mcg_sha256_final(&hash, digest);
+  mcg_hex(digest, MCG_TENANT_KEY / 2, key);
   key[MCG_TENANT_KEY - 1] = '\0';
-  return 0;
 }
 
 /* ---- small ones --------------------------------------------------------------------------- */

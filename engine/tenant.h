@@ -20,7 +20,7 @@ typedef struct mcg_quota {
 /* Letters, digits, '-' and '_', 1 to 64 of them; else `invalid`. */
 int mcg_tenant_check(const json_t *id, const mcg_where *where, mcg_error **err);
 /* What names the tenant in paths: 32 hexadecimal digits that no other id shares. */
-int mcg_tenant_key(const char *id, char key[MCG_TENANT_KEY], mcg_error **err);
+void mcg_tenant_key(const char *id, char key[MCG_TENANT_KEY]);
 
 /* The configuration `base` with the overrides of a tenant: *out is fresh. A value that is looser than
  * the configuration's: `invalid`, naming it. `quota` is zeroed and filled. */

@@ -16,7 +16,7 @@ int mcg_tenant_resolve(mcg_engine *engine, mcg_counsel *counsel, mcg_session *se
 {
   auto_json json_t *answer = NULL;
   char key[MCG_TENANT_KEY] = "";
-  if (tenant && mcg_tenant_key(tenant, key, err) < 0) return -1;
+  if (tenant) mcg_tenant_key(tenant, key);
   auto_json json_t *question =
       json_pack("{s:s?, s:s?}", "tenant", tenant, "key", tenant ? key : NULL);
   if (!question) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session");

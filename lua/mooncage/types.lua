@@ -136,6 +136,7 @@ local mooncage = {}
 ---@field environment table<string, string|mooncage.Secret>?
 ---@field labels table<string, string>?
 ---@field audit table? its log takes the place of the config's
+---@field quota { sessions: integer?, usd: number?, minutes: number?, per: "day"|"month"|"ever"|nil }? of all its sessions
 
 ---@class mooncage.ExecOptions
 ---@field cwd string? relative to the session's directory

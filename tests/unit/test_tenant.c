@@ -241,9 +241,8 @@ static void keys_name_one_tenant(void **state)
 {
   (void)state;
   char a[MCG_TENANT_KEY], b[MCG_TENANT_KEY];
-  mcg_error *err = NULL;
-  assert_int_equal(mcg_tenant_key("acme", a, &err), 0);
-  assert_int_equal(mcg_tenant_key("Acme", b, &err), 0);
+  mcg_tenant_key("acme", a);
+  mcg_tenant_key("Acme", b);
   assert_string_equal(a, "822b33ad87c148a0a20a5ba7cd5ebcaa");
   assert_string_not_equal(a, b);
 }
