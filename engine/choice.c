@@ -25,12 +25,17 @@ static const char *without_prefix(const char *message)
   return strncmp(message, prefix, sizeof prefix - 1) == 0 ? message + sizeof prefix - 1 : message;
 }
 
-static char *name_of(const json_t *candidate, size_t index)
+static const char *id_of(const json_t *candidate)
 {
-  const char *text = json_string_value(candidate);
-  if (!text) text = json_string_value(json_object_get(candidate, "name"));
-  if (!text) text = json_string_value(json_object_get(candidate, "id"));
-  return text ? strdup(text) : mcg_format("candidate %zu", index + 1);
+  const char *id = json_string_value(candidate);
+  if (!id) id = json_string_value(json_object_get(candidate, "id"));
+  return id ? id : "jail";
+}
+
+static const char *name_of(const json_t *candidate)
+{
+  const char *name = json_string_value(json_object_get(candidate, "name"));
+  return name ? name : id_of(candidate);
 }
 
 /* One candidate. -1: the configuration is wrong; else it has its config, or why it has none. */
@@ -39,7 +44,10 @@ static int read_one(mcg_choice *self, size_t i, json_t *candidate, mcg_error **e
   const mcg_where all = {.key = "candidates"}, where = {.up = &all, .index = i};
   mcg_chance *chance = &self->chances[i];
   json_t *own = self->listed ? root_for(self->root, candidate) : json_incref(self->root);
-  chance->name = name_of(candidate ? candidate : json_object_get(self->root, "backend"), i);
+  const json_t *given = self->listed ? candidate : json_object_get(self->root, "backend");
+  const mcg_backend *backend = mcg_engine_backend(self->engine, id_of(given));
+  chance->name = strdup(name_of(given));
+  chance->backend = backend ? backend->id : NULL; /* then it is refused */
   if (!own || !chance->name) {
     json_decref(own);
     return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the configuration");
@@ -47,7 +55,6 @@ static int read_one(mcg_choice *self, size_t i, json_t *candidate, mcg_error **e
   mcg_error *error = NULL;
   if (mcg_config_plan(self->engine, own, self->listed ? &where : NULL, &chance->config, &error) ==
       0) {
-    chance->backend = chance->config->backend->id;
     if (chance->config->backend->create) return 0;
     mcg_fail(&error, MCG_UNSUPPORTED, NULL, "backend %s cannot make sandboxes", chance->backend);
     mcg_config_free(mcg_steal_pointer(&chance->config));
