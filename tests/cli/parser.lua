@@ -75,7 +75,7 @@ check("help of a command asks nothing else", good("exec --help").flags.help)
 equal("help run", good("help run").command, "run")
 
 bad("rnu", "unknown command rnu", "did you mean mooncage run?")
-bad("select", "unknown command select")
+bad("select jail", "unexpected word jail")
 bad("snapshot ls", "unknown command snapshot")
 bad("run --memroy 1M -- true", "unknown flag --memroy", "did you mean --memory?")
 bad("run --image x -- true", "unknown flag --image")

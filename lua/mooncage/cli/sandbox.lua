@@ -101,14 +101,23 @@ local function set_backend(config, flags)
   if flags.backend then
     config.backend, config.candidates = { id = flags.backend }, nil
   end
-  if not flags.option and not flags.bind then return end
+  if not flags.option and not flags.bind then return true end
   local list = type(config.candidates) == "table" and config.candidates or {}
+  if #list > 1 then
+    return nil, {
+      code = "invalid",
+      message = ("%s goes with one backend, and the configuration has %d candidates"):format(
+        flags.option and "--option" or "--bind", #list),
+      fix = "say which with --backend ID, or set it in the configuration",
+    }
+  end
   local only = #list == 1 and list[1]
   local given = config.backend or only
   local candidate = type(given) == "string" and { id = given } or shallow(given or { id = "jail" })
   candidate.options = add_options(shallow(candidate.options), flags)
   add_binds(candidate.options, flags)
   config.backend, config.candidates = candidate, nil
+  return true
 end
 
 ---Puts limits over those that are there; what is no table is the engine's to refuse.
@@ -138,7 +147,8 @@ function sandbox.config(flags)
   local file, problem, path = from_file(flags)
   if not file then return nil, problem end
   local config = shallow(file)
-  set_backend(config, flags)
+  local placed, misplaced = set_backend(config, flags)
+  if not placed then return nil, misplaced end
   set_limits(config, flags)
   if flags.network then config.network = flags.network end
   if (flags.env or flags["env-file"]) and type(config.environment or {}) == "table" then

@@ -81,6 +81,29 @@ flags.run = {
     help = "Run CODE as the script." },
 }
 
+flags.select = {
+  { name = "require-network", value = "yes|no", type = "string", choices = { "yes", "no" },
+    help = "yes: commands must reach the network; no: they must run with it denied." },
+  { name = "require-persistent", help = "The workspace must outlive the session without a store." },
+  { name = "require-capability", value = "NAME", type = "name", many = true,
+    help = "The backend must have this capability: pty, snapshot, gpu ..." },
+  { name = "min-isolation", value = "LEVEL", type = "string",
+    choices = { "none", "namespace", "container", "gvisor", "vm" },
+    help = "The least isolation: none, namespace, container, gvisor or vm." },
+  { name = "require-memory", value = "SIZE", type = "size",
+    help = "It must give so much memory: 512M, 4G." },
+  { name = "require-cpus", value = "N", type = "number",
+    help = "It must give so many processors." },
+  { name = "require-pty", help = "Terminals are needed." },
+  { name = "region", value = "NAME", type = "name", help = "It must be in this region." },
+  { name = "max-usd-per-minute", value = "USD", type = "amount",
+    help = "It must have a price, and not a higher one than this." },
+  { name = "only-backend", value = "ID", type = "name", many = true,
+    help = "Choose among these backends alone." },
+  { name = "not-backend", value = "ID", type = "name", many = true,
+    help = "Do not choose this backend." },
+}
+
 flags.create = {
   { name = "ttl", value = "DURATION", type = "duration",
     help = "How long the session stays; 1h unless given." },
@@ -212,6 +235,37 @@ local commands = {
         .. "this finds processes, cgroups, mounts and directories whose owner no longer lives.",
     },
     flags = { flags.reap },
+    takes = "nothing",
+    examples = {},
+  },
+  {
+    name = "select", module = "select",
+    summary = "Say which backend would be chosen, and why no other",
+    usage = { "mooncage select [flags]" },
+    description = {
+      "Chooses as run would with this configuration and these flags, and opens nothing. The flags "
+        .. "that begin with --require, and their neighbours, go over the requirements of the "
+        .. "configuration. Every candidate is listed: in the order in which they would be tried, "
+        .. "then those that would not be, each with the reason. Exits 126 when nobody would be.",
+    },
+    flags = { flags.select, flags.sandbox },
+    takes = "nothing",
+    examples = {
+      { "mooncage select", "what would run use?" },
+      { "mooncage select --require-network no --min-isolation container", "" },
+      { "mooncage --json select | jq -r .chosen.name", "" },
+    },
+  },
+  {
+    name = "backends", module = "backends",
+    summary = "List the backends, and whether they can be used here",
+    usage = { "mooncage backends" },
+    description = {
+      "Each backend with its family, the isolation of its usual sandbox, what it costs and of "
+        .. "which day that price is, whether workspaces stay, its capabilities, and whether a "
+        .. "sandbox of it could be made here just now; if not, why.",
+    },
+    flags = {},
     takes = "nothing",
     examples = {},
   },

@@ -54,6 +54,13 @@ function values.number(text)
   return number
 end
 
+---A number that may be 0, with decimals.
+function values.amount(text)
+  local number = decimal(text)
+  if not number then return nil, "must be a number, for instance 0.05" end
+  return number
+end
+
 function values.string(text)
   return text
 end
