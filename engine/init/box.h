@@ -27,8 +27,8 @@ typedef struct mcg_box {
   mcg_cgroup cgroup;
   char *directory; /* PLAIN: a temporary directory to remove */
   int image;       /* a directory of its disk image; -1: none */
-  int space;       /* its mount namespace, held so that nobody waits for its end; -1 */
-  int net;         /* its network namespace, where it was made ahead; -1 */
+  bool standing;   /* its root was the template's (template.h) */
+  int space, net;  /* of a dying one: its namespaces, so that nobody waits for their end; else -1 */
   int control;     /* PLAIN: a copy of its end of the stream, to end it in order; else -1 */
   int64_t
       kill_at; /* PLAIN: when patience ends, in ms of the monotonic clock; 0: it was not asked */

@@ -1,11 +1,11 @@
 /* bench: measures libmooncage's jail beside other ways to run a program, in turns (A B A B ...), back to
  * back and with pauses. tests/bench/run starts it with all it needs and makes docs/bench.md of its rows.
  *
- *   bench PROGRAMS COMMAND BUNDLE [quick|warm|cold|stdout|rank]
+ *   bench PROGRAMS COMMAND BUNDLE [quick|warm|cold|stdout|crowd|rank]
  *
  * PROGRAMS holds the static programs, COMMAND is the built `mooncage`, BUNDLE an OCI bundle for each of
- * crun and runc (BUNDLE/musl, BUNDLE/glibc). A peer that is not installed has no row. `warm`, `cold`
- * and `stdout` run that alone, many times beside its peer: for strace, perf and for changing one thing;
+ * crun and runc (BUNDLE/musl, BUNDLE/glibc). A peer that is not installed has no row. `warm`, `cold`,
+ * `stdout` and `crowd` run that alone, many times beside its peer: for strace, perf and for changing one thing;
  * `rank` runs what needs no sandbox. */
 #include "bench.h"
 #include <stdio.h>
@@ -112,10 +112,13 @@ static void compare(const flavour *f, unsigned rounds, unsigned pause)
   mcg_session *live = sandbox_open(job.config);
   sandbox_warm_job warm = {live, job.argv};
 
+  bench_variant warmed[] = {{"posix_spawn", peer_spawn, spawn},
+                            {"mooncage warm", sandbox_warm, &warm}};
+  bench_interleave("warm", f->name, warmed, 2, 2 * rounds, pause, sandbox_wait);
+  sandbox_close(live);
+
   bench_variant variants[9];
   size_t count = 0;
-  variants[count++] = (bench_variant){"posix_spawn", peer_spawn, spawn};
-  variants[count++] = (bench_variant){"mooncage warm", sandbox_warm, &warm};
   variants[count++] = (bench_variant){"mooncage cold", sandbox_cold, &job};
   variants[count++] = (bench_variant){"mooncage cold, to reply", sandbox_cold_reply, &job};
   if (bwrap[0]) variants[count++] = (bench_variant){"bwrap", peer_spawn, bwrap};
@@ -123,7 +126,6 @@ static void compare(const flavour *f, unsigned rounds, unsigned pause)
   if (crun[0]) variants[count++] = (bench_variant){"crun", peer_spawn, crun};
   if (runc[0]) variants[count++] = (bench_variant){"runc", peer_spawn, runc};
   bench_interleave("one", f->name, variants, count, rounds, pause, sandbox_wait);
-  sandbox_close(live);
   free((void *)job.config);
 }
 
@@ -237,13 +239,15 @@ static void stream(unsigned rounds, unsigned mebibytes)
 
 int main(int argc, char **argv)
 {
-  if (argc < 4) bench_die("usage: bench PROGRAMS COMMAND BUNDLE [quick|warm|cold|stdout|rank]");
+  if (argc < 4)
+    bench_die("usage: bench PROGRAMS COMMAND BUNDLE [quick|warm|cold|stdout|crowd|rank]");
   programs = argv[1];
   command = argv[2];
   bundle = argv[3];
   bool quick = argc > 4 && strcmp(argv[4], "quick") == 0;
   bool warm = argc > 4 && strcmp(argv[4], "warm") == 0;
   bool cold = argc > 4 && strcmp(argv[4], "cold") == 0;
+  bool crowded = argc > 4 && strcmp(argv[4], "crowd") == 0;
   bool flood = argc > 4 && strcmp(argv[4], "stdout") == 0;
   if (quick) rounds_tight = 10, rounds_spaced = 5;
 
@@ -260,8 +264,9 @@ int main(int argc, char **argv)
   sandbox_check_enforcement(session);
   sandbox_close(session);
 
-  if (flood) {
-    stream(11, 256);
+  if (flood || crowded) {
+    if (flood) stream(11, 256);
+    if (crowded) crowd(1000);
     sandbox_engine_close();
     return 0;
   }

@@ -1,6 +1,7 @@
 /* measure.c: clocks, turns and medians. Rows are tab-separated for tests/bench/table.lua. */
 #include "bench.h"
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -37,13 +38,30 @@ static double quantile(const double *sorted, unsigned n, double q)
   return sorted[below] + (at - below) * (sorted[below + 1] - sorted[below]);
 }
 
+/* Another order each round: what one variant leaves the kernel to clean up falls on all the others alike,
+ * and not always on the one that comes next. The same orders in every run. */
+static void shuffle(size_t *order, size_t count, uint32_t *seed)
+{
+  for (size_t i = count; i > 1; i--) {
+    *seed = *seed * 1664525u + 1013904223u;
+    size_t other = (*seed >> 8) % i, was = order[i - 1];
+    order[i - 1] = order[other];
+    order[other] = was;
+  }
+}
+
 void bench_interleave(const char *section, const char *program, const bench_variant *variants,
                       size_t count, unsigned rounds, unsigned pause_ms, void (*wait)(unsigned ms))
 {
   double *times = calloc(count * rounds, sizeof *times);
-  if (!times) bench_die("out of memory");
+  size_t *order = calloc(count, sizeof *order);
+  uint32_t seed = 1;
+  if (!times || !order) bench_die("out of memory");
+  for (size_t v = 0; v < count; v++) order[v] = v;
   for (unsigned round = 0; round < rounds + 2; round++) { /* the first two warm caches */
-    for (size_t v = 0; v < count; v++) {
+    shuffle(order, count, &seed);
+    for (size_t i = 0; i < count; i++) {
+      size_t v = order[i];
       if (pause_ms) wait(pause_ms);
       double took = variants[v].once(variants[v].data);
       if (round >= 2) times[v * rounds + round - 2] = took;
@@ -56,6 +74,7 @@ void bench_interleave(const char *section, const char *program, const bench_vari
            pause_ms, rounds, quantile(own, rounds, 0.5), quantile(own, rounds, 0.95), own[0]);
   }
   fflush(stdout);
+  free(order);
   free(times);
 }
 

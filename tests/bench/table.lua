@@ -71,7 +71,7 @@ local function goals()
       goal("bwrap : cold" .. label, ratio(bwrap, cold), "at least", cold_bound)
       goal("crun : cold" .. label, ratio(time("crun", program, pause), cold), "at least", 6)
       goal("warm : posix_spawn" .. label,
-        ratio(time("mooncage warm", program, pause), time("posix_spawn", program, pause)),
+        ratio(time("mooncage warm", program, pause, "warm"), time("posix_spawn", program, pause, "warm")),
         "at most", warm_bound)
       goal("from the pool : posix_spawn" .. label,
         ratio(time("mooncage pool, to reply", program, pause, "pool"),
