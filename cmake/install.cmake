@@ -20,9 +20,10 @@ install(FILES ${PROJECT_BINARY_DIR}/mooncageConfig.cmake
 install(EXPORT mooncageTargets NAMESPACE mooncage:: DESTINATION ${package})
 
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-if(EXISTS ${PROJECT_SOURCE_DIR}/docs/mooncage.1)
-  install(FILES ${PROJECT_SOURCE_DIR}/docs/mooncage.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-endif()
+foreach(section 1 3)
+  install(FILES ${PROJECT_SOURCE_DIR}/docs/mooncage.${section}
+    DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+endforeach()
 # Offered, not enabled: see the profile's first lines.
 install(FILES ${PROJECT_SOURCE_DIR}/deploy/apparmor/mooncage
   DESTINATION ${CMAKE_INSTALL_DATADIR}/mooncage/apparmor)

@@ -59,10 +59,10 @@ check "the man page is made from the same table" gives 0 '' \
   "mooncage __document man | cmp - '$root/docs/mooncage.1'"
 check "docs/commands.md too" gives 0 '' "mooncage __document markdown | cmp - '$root/docs/commands.md'"
 if command -v mandoc >/dev/null; then
-  man_page() { mandoc -T lint "$root/docs/mooncage.1" 2>/dev/null; }
-  check "the man page passes mandoc -T lint" none man_page
+  man_pages() { mandoc -T lint "$root"/docs/mooncage.[13] 2>/dev/null; }
+  check "the man pages pass mandoc -T lint" none man_pages
 else
-  skip "the man page passes mandoc -T lint" "mandoc is not installed"
+  skip "the man pages pass mandoc -T lint" "mandoc is not installed"
 fi
 check "a full disk is no success" gives 125 '' 'mooncage --help >/dev/full'
 plain_errors() {

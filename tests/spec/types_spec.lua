@@ -108,9 +108,25 @@ describe("the types", function()
     end
   end)
 
-  it("are what the reference page was made from", function()
-    local made = support.host(("cd '%s' && luajit docs/make-lua.lua"):format(root))
-    assert.is_true(made == support.read_file(root .. "/docs/lua.md"),
-      "docs/lua.md is old: luajit docs/make-lua.lua > docs/lua.md")
+  it("are what the reference pages were made from", function()
+    for name, how in pairs { ["lua.md"] = "", ["mooncage.3"] = "man" } do
+      local made = support.host(("cd '%s' && luajit docs/make-lua.lua %s"):format(root, how))
+      assert.is_true(made == support.read_file(root .. "/docs/" .. name),
+        ("docs/%s is old: luajit docs/make-lua.lua %s > docs/%s"):format(name, how, name))
+    end
+  end)
+
+  it("name the keys that the page on configuration explains", function()
+    local page = assert(support.read_file(root .. "/docs/config.md"))
+    local keys = page:match "\n## Keys\n(.-)\n##"
+    local explained = {}
+    for line in keys:gmatch "\n(| `[^\n]*)" do
+      for name in line:match "^| (.-) |":gmatch "`([%w_]+)`" do explained[name] = true end
+    end
+    for _, name in ipairs(fields "Config") do
+      assert.is_true(explained[name], name .. " is not in docs/config.md")
+      explained[name] = nil
+    end
+    assert.is_nil(next(explained), tostring(next(explained)) .. " is not in lua/mooncage/types.lua")
   end)
 end)
