@@ -1,5 +1,6 @@
 /* canonical.c: strings, numbers and values in the one spelling of RFC 8785. */
 #include "canonical.h"
+#include "audit.h"
 #include "base64.h"
 #include "sha256.h"
 #include <math.h>
@@ -234,7 +235,8 @@ void mcg_text_whole(mcg_text *text, uint64_t number)
 static int shortest(double number, char digits[20], int *point)
 {
   char spelled[40];
-  for (int precision = 14; precision < 17; precision++) {
+  /* 15 digits are never too many, but where the number is so small that it has fewer bits. */
+  for (int precision = number < 1e-300 ? 0 : 14; precision < 17; precision++) {
     snprintf(spelled, sizeof spelled, "%.*e", precision, number);
     if (strtod(spelled, NULL) == number) break;
   }
@@ -377,4 +379,12 @@ static void put_value(mcg_text *text, const mcg_secrets *secrets, const json_t *
 void mcg_text_json(mcg_text *text, const mcg_secrets *secrets, const json_t *value)
 {
   put_value(text, secrets, value, 0);
+}
+
+json_t *mcg_json_bytes(const char *text)
+{
+  json_t *plain = json_string(text);
+  if (plain) return plain;
+  auto_free char *coded = mcg_base64_encode(text, strlen(text));
+  return coded ? json_pack("{s:s}", "base64", coded) : NULL;
 }
