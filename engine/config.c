@@ -328,6 +328,7 @@ static int read_all(mcg_engine *engine, mcg_config *config, const mcg_where *whe
   bool network_written;
   double ttl = 0;
   if (mcg_check_keys(config->root, keys, NULL, err) < 0 ||
+      mcg_audit_learn(engine, config->root, err) < 0 ||
       mcg_pool_size_read(json_object_get(config->root, "pool"), NULL, &config->pool_size, err) <
           0 ||
       read_the_candidate(engine, config, where, err) < 0 || read_manifest(config, err) < 0 ||

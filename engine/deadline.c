@@ -1,4 +1,5 @@
 /* deadline.c: the time a session has: its wall limit, or its time to live, whichever is sooner. */
+#include "audit/audit.h"
 #include "session.h"
 
 struct mcg_deadline { /* outlives its session's interest by one turn of the loop */
@@ -27,6 +28,10 @@ static void deadline_reached(uv_timer_t *timer)
            deadline->wall ? "raise limits.wall_s" : "open it with a longer ttl_s",
            "the session reached its %s of %.3g s", deadline->wall ? "wall limit" : "time to live",
            (double)deadline->ms / 1000);
+  auto_json json_t *detail = json_pack("{s:s, s:f}", "limit", deadline->wall ? "wall_s" : "ttl_s",
+                                       "value", (double)deadline->ms / 1000);
+  mcg_audit_point(deadline->session,
+                  &(mcg_event){.op = "limit", .error = reason, .detail = detail});
   mcg_session_end(deadline->session, reason);
 }
 

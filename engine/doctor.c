@@ -2,6 +2,7 @@
  * command in it, the limits of the machine. And the removal of what dead engines left.
  *
  * Nothing is concluded from version numbers. */
+#include "audit/audit.h"
 #include "session.h"
 #include "spawner.h"
 #include <string.h>
@@ -211,7 +212,11 @@ static int doctor_run(void *arg, mcg_error **err)
 static int reap_run(void *arg, mcg_error **err)
 {
   doctor *self = arg;
-  return mcg_spawner_reap(self->engine, self->dry_run, json_object_get(self->out, "removed"), err);
+  json_t *removed = json_object_get(self->out, "removed");
+  int rc = mcg_spawner_reap(self->engine, self->dry_run, removed, err);
+  if (!self->dry_run && json_array_size(removed))
+    mcg_audit_engine_point(self->engine, &(mcg_event){.op = "reap", .detail = self->out});
+  return rc;
 }
 
 /* ---- start and end ------------------------------------------------------------------------ */

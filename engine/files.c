@@ -2,6 +2,7 @@
  *
  * The engine never touches the sandbox's file system itself. What a path means is decided inside, by
  * a process that is confined as commands are. */
+#include "audit/audit.h"
 #include "builtin.h"
 #include "session.h"
 #include <string.h>
@@ -63,11 +64,36 @@ static void call_free(file_call *call)
   free(call);
 }
 
+static bool changes(const char *name)
+{
+  static const char *const names[] = {"write", "mkdir", "remove", "move"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(names[i], name) == 0) return true;
+  return false;
+}
+
 static int call_run(void *arg, mcg_error **err)
 {
   file_call *call = arg;
+  const char *name = call->words[0];
+  bool writes = strcmp(name, "write") == 0, reads = strcmp(name, "read") == 0;
   if (mcg_session_alive(call->session, err) < 0) return -1;
-  return mcg_builtin_run(call->session->engine, call->session->stream, &call->builtin, err);
+  auto_json json_t *detail = writes || reads ? NULL : json_pack("{s:s}", "call", name);
+  if (detail && strcmp(name, "move") == 0)
+    json_object_set_new(detail, "to", mcg_json_bytes(call->words[2]));
+  mcg_event event = {.op = changes(name) ? "write" : "read",
+                     .path = call->words[1],
+                     .detail = detail,
+                     .counted = writes,
+                     .bytes = call->builtin.input_len};
+  mcg_audit_op *op;
+  if (mcg_audit_start(call->session, &event, &op, err) < 0) return -1;
+  int rc = mcg_session_alive(call->session, err); /* again, after a wait */
+  if (!rc) rc = mcg_builtin_run(call->session->engine, call->session->stream, &call->builtin, err);
+  event = (mcg_event){
+      .error = rc < 0 ? *err : NULL, .counted = reads, .bytes = call->builtin.output_len};
+  mcg_audit_finish(op, &event);
+  return rc;
 }
 
 static file_call *call_new(mcg_session *session, const char *name, const char *path, void *data,

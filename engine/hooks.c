@@ -1,6 +1,7 @@
 /* hooks.c: which hooks a host has, and telling it. A hook has a time limit, so that one that never
  * returns holds up nothing for ever. */
 #include "hooks.h"
+#include "audit/audit.h"
 #include <string.h>
 
 #define DEFAULT_MS 30000
@@ -49,6 +50,8 @@ static void hook_failed(mcg_session *session, mcg_hook hook, const mcg_error *er
 {
   mcg_log(session->engine, MCG_LOG_ERROR, "session %.8s: hook %s: %s", session->id, name_of(hook),
           error->message);
+  auto_json json_t *detail = json_pack("{s:s}", "hook", name_of(hook));
+  mcg_audit_point(session, &(mcg_event){.op = "hook_error", .error = error, .detail = detail});
 }
 
 int mcg_hook_fire(mcg_session *session, mcg_hook hook, json_t *take_facts, mcg_error **err)

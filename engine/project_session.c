@@ -1,5 +1,6 @@
 /* project_session.c: what a session's view of a project changed, and writing it back: the public
  * calls. Applying ends the session: the view is unmounted before anything is written beneath it. */
+#include "audit/audit.h"
 #include "host.h"
 #include "project.h"
 #include "session.h"
@@ -11,6 +12,7 @@ typedef struct call {
   bool git;
   mcg_text_done done;
   void *data;
+  int (*run)(void *arg, mcg_error **err);
 } call;
 
 static int check(const mcg_session *session, mcg_error **err)
@@ -33,18 +35,35 @@ static void complete(void *arg, mcg_error *error)
   mcg_session_let_go(self.session);
 }
 
-static int start(mcg_session *session, int (*run)(void *arg, mcg_error **err), bool git,
+static int run(void *arg, mcg_error **err);
+
+static int start(mcg_session *session, int (*runs)(void *arg, mcg_error **err), bool git,
                  mcg_text_done done, void *data, mcg_error **err)
 {
   call *self = calloc(1, sizeof *self);
   if (!self) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for an operation");
-  *self = (call){.session = session, .git = git, .done = done, .data = data};
+  *self = (call){.session = session, .git = git, .done = done, .data = data, .run = runs};
   if (mcg_op_start(session->engine, run, complete, self, NULL, err) < 0) {
     free(self);
     return -1;
   }
   mcg_session_hold(session);
   return 0;
+}
+
+static int apply_run(void *arg, mcg_error **err);
+
+static int run(void *arg, mcg_error **err)
+{
+  call *self = arg;
+  bool writes = self->run == apply_run;
+  if (check(self->session, err) < 0) return -1;
+  auto_json json_t *detail =
+      json_pack("{s:s, s:o}", "call", writes ? "project_apply" : "project_diff", "host",
+                mcg_json_bytes(self->session->config->plan.project));
+  return mcg_audit_around(
+      self->session, &(mcg_event){.op = writes ? "write" : "read", .path = ".", .detail = detail},
+      self->run, self, err);
 }
 
 static int diff_run(void *arg, mcg_error **err)

@@ -590,7 +590,7 @@ static int close_run(void *arg, mcg_error **err)
   }
   session->ended_ns = uv_hrtime();
   mcg_quota_leave(session);
-  if (ours) tell_close(session, rc < 0 ? *err : NULL);
+  if (ours) tell_close(session, rc < 0 ? *err : session->ended);
   if (!session->pool) tell_stopped(session);
   return rc;
 }

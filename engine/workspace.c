@@ -2,6 +2,7 @@
  *
  * Tar is packed and unpacked inside the sandbox. A copy is two built-ins joined: one in the sandbox,
  * one in a place without walls at the host's directory. */
+#include "audit/audit.h"
 #include "builtin.h"
 #include "host.h"
 #include "session.h"
@@ -17,6 +18,9 @@ typedef struct transfer {
   char *from, *to;
   mcg_done done;
   void *data;
+  const char *call; /* its name in the audit log */
+  bool writes;
+  int (*run)(void *arg, mcg_error **err);
 } transfer;
 
 static void transfer_complete(void *arg, mcg_error *error)
@@ -33,8 +37,22 @@ static void transfer_complete(void *arg, mcg_error *error)
   free(self);
 }
 
-static int transfer_start(const transfer *given, int (*run)(void *arg, mcg_error **err),
-                          mcg_op **op, mcg_error **err)
+static int transfer_run(void *arg, mcg_error **err)
+{
+  transfer *self = arg;
+  if (mcg_session_alive(self->session, err) < 0) return -1;
+  auto_json json_t *detail = json_pack("{s:s}", "call", self->call);
+  const char *host = self->writes ? self->from : self->to;
+  const char *inside = self->writes ? self->to : self->from;
+  if (detail && host) json_object_set_new(detail, "host", mcg_json_bytes(host));
+  return mcg_audit_around(self->session,
+                          &(mcg_event){.op = self->writes ? "write" : "read",
+                                       .path = inside ? inside : ".",
+                                       .detail = detail},
+                          self->run, self, err);
+}
+
+static int transfer_start(const transfer *given, mcg_op **op, mcg_error **err)
 {
   transfer *self = mcg_session_alive(given->session, err) < 0 ? NULL : malloc(sizeof *self);
   if (!self) {
@@ -45,7 +63,8 @@ static int transfer_start(const transfer *given, int (*run)(void *arg, mcg_error
   }
   *self = *given;
   mcg_session_hold(self->session);
-  if (mcg_op_start(self->session->engine, run, transfer_complete, self, op, err) == 0) return 0;
+  if (mcg_op_start(self->session->engine, transfer_run, transfer_complete, self, op, err) == 0)
+    return 0;
   mcg_session_let_go(self->session);
   free(self->from);
   free(self->to);
@@ -80,17 +99,27 @@ int mcg_workspace_persist(mcg_session *session,
                           bool (*sink)(void *data, const void *bytes, size_t len), mcg_done done,
                           void *data, mcg_op **op, mcg_error **err)
 {
-  return transfer_start(&(transfer){.session = session, .sink = sink, .done = done, .data = data},
-                        persist_run, op, err);
+  return transfer_start(&(transfer){.session = session,
+                                    .sink = sink,
+                                    .done = done,
+                                    .data = data,
+                                    .call = "persist_workspace",
+                                    .run = persist_run},
+                        op, err);
 }
 
 int mcg_workspace_restore(mcg_session *session,
                           long (*source)(void *data, void *buffer, size_t cap), mcg_done done,
                           void *data, mcg_op **op, mcg_error **err)
 {
-  return transfer_start(
-      &(transfer){.session = session, .source = source, .done = done, .data = data}, restore_run,
-      op, err);
+  return transfer_start(&(transfer){.session = session,
+                                    .source = source,
+                                    .done = done,
+                                    .data = data,
+                                    .call = "restore_workspace",
+                                    .writes = true,
+                                    .run = restore_run},
+                        op, err);
 }
 
 /* ---- copies ------------------------------------------------------------------------------- */
@@ -181,8 +210,11 @@ int mcg_file_upload(mcg_session *session, const char *host_from, const char *to,
                     .from = strdup(host_from),
                     .to = complete_target(host_from, to),
                     .done = done,
-                    .data = data};
-  return transfer_start(&given, upload_run, op, err);
+                    .data = data,
+                    .call = "upload",
+                    .writes = true,
+                    .run = upload_run};
+  return transfer_start(&given, op, err);
 }
 
 static int stat_inside(mcg_session *session, const char *path, mcg_entry *out, mcg_error **err)
@@ -232,6 +264,8 @@ int mcg_file_download(mcg_session *session, const char *from, const char *host_t
                     .from = strdup(from),
                     .to = complete_target(from, host_to),
                     .done = done,
-                    .data = data};
-  return transfer_start(&given, download_run, op, err);
+                    .data = data,
+                    .call = "download",
+                    .run = download_run};
+  return transfer_start(&given, op, err);
 }

@@ -72,6 +72,17 @@ int mcg_anchor_read(const char *path, mcg_anchor *out)
   return 1;
 }
 
+char *mcg_anchor_log(const char *path)
+{
+  char text[PATH_MAX + 1];
+  auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  ssize_t len = fd < 0 ? -1 : pread(fd, text, PATH_MAX, HEAD_ROOM);
+  if (len <= 0) return NULL;
+  text[len] = '\0';
+  text[strcspn(text, "\n")] = '\0';
+  return *text == '/' ? strdup(text) : NULL;
+}
+
 static int anchor_open(const char *path)
 {
   int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

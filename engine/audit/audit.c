@@ -16,7 +16,7 @@ struct mcg_audit_op {
 
 static const char no_memory[] = "no memory for an audit event";
 
-static const struct mcg_sinks *sinks_of(const mcg_session *session)
+static struct mcg_sinks *sinks_of(const mcg_session *session)
 {
   return session->unaudited ? NULL : session->config->audit;
 }
@@ -85,12 +85,39 @@ static void op_free(mcg_audit_op *op)
   free(op);
 }
 
+/* Takes the line. NULL: all have it; else why not, and in *skip who has not. */
+static mcg_error *write_line(mcg_session *session, struct mcg_sinks *sinks, mcg_line *line,
+                             unsigned *skip)
+{
+  mcg_posting posting;
+  posting_init(&posting, session->engine);
+  line->refs++;
+  post(sinks, line, 0, &posting);
+  wait_for(&posting);
+  *skip = posting.failed;
+  if (sinks->callback && posting.error)
+    *skip |= MCG_SKIP_CALLBACK;
+  else if (sinks->callback && mcg_callback_tell(session, sinks, line, &posting.error) < 0)
+    *skip |= MCG_SKIP_CALLBACK;
+  mcg_line_unref(line);
+  return posting.error;
+}
+
+static int give(mcg_error *take_error, mcg_error **err)
+{
+  if (err)
+    *err = take_error;
+  else
+    mcg_error_free(take_error);
+  return -1;
+}
+
 int mcg_audit_start(mcg_session *session, const mcg_event *event, mcg_audit_op **out,
                     mcg_error **err)
 {
-  const struct mcg_sinks *sinks = sinks_of(session);
+  struct mcg_sinks *sinks = sinks_of(session);
   *out = NULL;
-  if (!sinks || !sinks->count) return 0;
+  if (!mcg_sinks_any(sinks)) return 0;
   mcg_audit_op *op = op_new(session, event, err);
   if (!op) return -1;
   mcg_line *line = line_of(session, event, op->op, "start", op->id, -1);
@@ -98,35 +125,42 @@ int mcg_audit_start(mcg_session *session, const mcg_event *event, mcg_audit_op *
     op_free(op);
     return mcg_fail(err, MCG_NOMEM, NULL, no_memory);
   }
-  mcg_posting posting;
-  posting_init(&posting, session->engine);
-  post(sinks, line, 0, &posting);
-  wait_for(&posting);
-  if (!posting.error) {
+  mcg_error *error = write_line(session, sinks, line, &op->skip);
+  if (!error) {
     *out = op;
     return 0;
   }
   /* It does not happen; where the start was written, that is said too. */
-  op->skip = posting.failed;
-  mcg_audit_finish(op, &(mcg_event){.error = posting.error});
-  if (err)
-    *err = posting.error;
-  else
-    mcg_error_free(posting.error);
-  return -1;
+  mcg_audit_finish(op, &(mcg_event){.error = error});
+  return give(error, err);
+}
+
+static void tell_callback(mcg_session *session, struct mcg_sinks *sinks, mcg_line *line)
+{
+  auto_error mcg_error *error = NULL;
+  if (!mcg_fiber_current(session->engine)) {
+    mcg_callback_tell_later(session, line);
+    return;
+  }
+  mcg_fiber_shield(session->engine, true);
+  if (mcg_callback_tell(session, sinks, line, &error) < 0)
+    mcg_log(session->engine, MCG_LOG_ERROR, "%s", error->message);
+  mcg_fiber_shield(session->engine, false);
 }
 
 /* What has happened already. Takes the line; NULL: there was no memory for it. */
-static void tell(mcg_session *session, mcg_line *line, unsigned skip, const char *what)
+static void tell(mcg_engine *engine, mcg_session *session, struct mcg_sinks *sinks, mcg_line *line,
+                 unsigned skip, const char *what)
 {
-  const struct mcg_sinks *sinks = sinks_of(session);
   mcg_posting posting;
+  if (line && session && sinks->callback && !(skip & MCG_SKIP_CALLBACK))
+    tell_callback(session, sinks, line);
   if (!line) {
-    mcg_log(session->engine, MCG_LOG_ERROR, "%s is not in the audit log: %s", what, no_memory);
-  } else if (!mcg_fiber_current(session->engine)) {
+    mcg_log(engine, MCG_LOG_ERROR, "%s is not in the audit log: %s", what, no_memory);
+  } else if (!mcg_fiber_current(engine)) {
     post(sinks, line, skip, NULL);
   } else { /* a failure is kept, and logged, by the writer: nothing is to be undone */
-    posting_init(&posting, session->engine);
+    posting_init(&posting, engine);
     posting.keeps = true;
     post(sinks, line, skip, &posting);
     wait_for(&posting);
@@ -139,8 +173,20 @@ void mcg_audit_finish(mcg_audit_op *op, const mcg_event *outcome)
   if (!op) return;
   mcg_session *session = op->session;
   double took = (double)(uv_hrtime() - op->began_ns) / 1e9;
-  tell(session, line_of(session, outcome, op->op, "finish", op->id, took), op->skip, op->op);
+  tell(session->engine, session, sinks_of(session),
+       line_of(session, outcome, op->op, "finish", op->id, took), op->skip, op->op);
   op_free(op);
+}
+
+int mcg_audit_around(mcg_session *session, const mcg_event *event,
+                     int (*run)(void *arg, mcg_error **err), void *arg, mcg_error **err)
+{
+  mcg_audit_op *op;
+  if (mcg_audit_start(session, event, &op, err) < 0) return -1;
+  int rc = run(arg, err);
+  mcg_event outcome = {.error = rc < 0 ? *err : NULL};
+  mcg_audit_finish(op, &outcome);
+  return rc;
 }
 
 static mcg_line *point_line(mcg_session *session, const mcg_event *event)
@@ -153,27 +199,35 @@ static mcg_line *point_line(mcg_session *session, const mcg_event *event)
 
 void mcg_audit_point(mcg_session *session, const mcg_event *event)
 {
-  const struct mcg_sinks *sinks = sinks_of(session);
-  if (!sinks || !sinks->count) return;
-  tell(session, point_line(session, event), 0, event->op);
+  struct mcg_sinks *sinks = sinks_of(session);
+  if (mcg_sinks_any(sinks))
+    tell(session->engine, session, sinks, point_line(session, event), 0, event->op);
 }
 
 int mcg_audit_told(mcg_session *session, const mcg_event *event, mcg_error **err)
 {
-  const struct mcg_sinks *sinks = sinks_of(session);
-  if (!sinks || !sinks->count) return 0;
+  struct mcg_sinks *sinks = sinks_of(session);
+  unsigned skip;
+  if (!mcg_sinks_any(sinks)) return 0;
   mcg_line *line = point_line(session, event);
   if (!line) return mcg_fail(err, MCG_NOMEM, NULL, no_memory);
-  mcg_posting posting;
-  posting_init(&posting, session->engine);
-  post(sinks, line, 0, &posting);
-  wait_for(&posting);
-  if (!posting.error) return 0;
-  if (err)
-    *err = posting.error;
-  else
-    mcg_error_free(posting.error);
-  return -1;
+  mcg_error *error = write_line(session, sinks, line, &skip);
+  return error ? give(error, err) : 0;
+}
+
+void mcg_audit_engine_point(mcg_engine *engine, const mcg_event *event)
+{
+  char id[27];
+  auto_error mcg_error *error = NULL;
+  struct mcg_sinks *sinks;
+  if (mcg_audit_read(engine, NULL, &sinks, &error) < 0 || mcg_random_id(id, &error) < 0) {
+    mcg_log(engine, MCG_LOG_ERROR, "%s is not in the audit log: %s", event->op, error->message);
+    return;
+  }
+  const mcg_stamp stamp = {.op = event->op, .phase = "point", .id = id, .duration_s = -1};
+  mcg_line *line = mcg_event_line(event, &stamp, engine->audit->secrets);
+  tell(engine, NULL, sinks, line, 0, event->op);
+  mcg_sinks_free(sinks);
 }
 
 const char *mcg_audit_op_id(const mcg_audit_op *op)
@@ -193,7 +247,7 @@ struct mcg_audit *mcg_audit_of(mcg_engine *engine, mcg_error **err)
   return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the audit log"), NULL;
 }
 
-int mcg_audit_secret(mcg_engine *engine, const void *bytes, size_t len, mcg_error **err)
+int mcg_engine_secret(mcg_engine *engine, const void *bytes, size_t len, mcg_error **err)
 {
   struct mcg_audit *audit = mcg_audit_of(engine, err);
   if (!audit) return -1;

@@ -51,16 +51,23 @@ void mcg_audit_finish(mcg_audit_op *op, const mcg_event *outcome);
 void mcg_audit_point(mcg_session *session, const mcg_event *event);
 /* As point, but -1 when it is not written: for what must not go on then. */
 int mcg_audit_told(mcg_session *session, const mcg_event *event, mcg_error **err) MCG_PARKS;
+/* A start, what it begins (on a fiber), and its finish: what `run` returned is returned. */
+int mcg_audit_around(mcg_session *session, const mcg_event *event,
+                     int (*run)(void *arg, mcg_error **err), void *arg, mcg_error **err) MCG_PARKS;
+/* What the engine does for no session, in the default log: never parks. */
+void mcg_audit_engine_point(mcg_engine *engine, const mcg_event *event);
 /* Unique in all logs; valid until finish. NULL for NULL. */
 const char *mcg_audit_op_id(const mcg_audit_op *op);
 
-/* A value that is never written from now on, in no line of this engine. */
-int mcg_audit_secret(mcg_engine *engine, const void *bytes, size_t len, mcg_error **err);
+/* For `detail`: text of any bytes, {"base64":...} where it is not UTF-8; NULL: no memory. */
+json_t *mcg_json_bytes(const char *text);
 
 /* ---- for session.c and engine.c ------------------------------------------------------------ */
 
 struct mcg_sinks; /* the sinks of one configuration */
 
+/* config.c: the values in a configuration that are marked as secret: manifest.environment. */
+int mcg_audit_learn(mcg_engine *engine, const json_t *root, mcg_error **err);
 /* config.c: judges the key `audit`; opens nothing. */
 int mcg_audit_read(mcg_engine *engine, const json_t *audit, struct mcg_sinks **out,
                    mcg_error **err);

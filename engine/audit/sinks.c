@@ -3,6 +3,7 @@
 #include "sinks.h"
 #include "anchor.h"
 #include "config.h"
+#include <errno.h>
 #include <string.h>
 
 static int read_jsonl(const json_t *table, const mcg_where *where, mcg_jsonl_options *out,
@@ -21,10 +22,8 @@ static int read_jsonl(const json_t *table, const mcg_where *where, mcg_jsonl_opt
     return -1;
   if (out->path && out->dir)
     return mcg_check_fail(&dir, err, "leave one of the two out", "`path` is given as well");
-  if (out->path && *out->path != '/')
-    return mcg_check_fail(&path, err, NULL, "\"%s\" is not an absolute path", out->path);
-  if (out->dir && *out->dir != '/')
-    return mcg_check_fail(&dir, err, NULL, "\"%s\" is not an absolute path", out->dir);
+  if ((out->path && !*out->path) || (out->dir && !*out->dir))
+    return mcg_check_fail(out->path ? &path : &dir, err, NULL, "it is empty");
   const mcg_where durable = {.up = where, .key = "durable"};
   if ((value = json_object_get(table, "durable")) &&
       mcg_check_bool(value, &durable, &out->durable, err) < 0)
@@ -46,6 +45,18 @@ static int read_key(const json_t *table, const mcg_where *where, char **key, siz
   if (!value) return 0;
   if (mcg_check_bytes(value, &at, key, len, err) < 0) return -1;
   return *len ? 0 : mcg_check_fail(&at, err, "give a key, or leave it out", "the key is empty");
+}
+
+/* A relative path is meant from where the process is now. */
+static int anchor_path(const char **path, char **fresh, mcg_error **err)
+{
+  if (!*path || **path == '/') return 0;
+  auto_free char *here = getcwd(NULL, 0);
+  if (!here) return mcg_fail_errno(err, errno, "write an absolute path", "audit: %s", *path);
+  *fresh = mcg_format("%s/%s", here, *path);
+  if (!*fresh) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the audit log");
+  *path = *fresh;
+  return 0;
 }
 
 static mcg_sink *find(const struct mcg_audit *audit, const char *key)
@@ -72,12 +83,14 @@ static mcg_sink *jsonl_sink(mcg_engine *engine, struct mcg_audit *audit, const j
                             const mcg_where *where, mcg_error **err)
 {
   mcg_jsonl_options options = {0};
-  auto_free char *hmac_key = NULL, *state = NULL;
+  auto_free char *hmac_key = NULL, *state = NULL, *path = NULL, *dir = NULL;
   if (read_jsonl(table, where, &options, err) < 0 ||
       read_key(table, where, &hmac_key, &options.hmac_key_len, err) < 0)
     return NULL;
+  if (anchor_path(&options.path, &path, err) < 0 || anchor_path(&options.dir, &dir, err) < 0)
+    return NULL;
   options.hmac_key = hmac_key;
-  if (hmac_key && mcg_audit_secret(engine, hmac_key, options.hmac_key_len, err) < 0) return NULL;
+  if (hmac_key && mcg_engine_secret(engine, hmac_key, options.hmac_key_len, err) < 0) return NULL;
   if (!options.path && !options.dir) state = mcg_state_directory();
   char hex[65] = {0};
   if (hmac_key) {
@@ -101,8 +114,21 @@ static mcg_sink *jsonl_sink(mcg_engine *engine, struct mcg_audit *audit, const j
   return known;
 }
 
+static mcg_sink *stderr_sink(mcg_engine *engine, struct mcg_audit *audit, const json_t *table,
+                             const mcg_where *where, mcg_error **err)
+{
+  static const char *const keys[] = {"type", NULL};
+  if (mcg_check_keys(table, keys, where, err) < 0) return NULL;
+  mcg_sink *known = find(audit, "stderr");
+  if (known) return known;
+  char *key = strdup("stderr");
+  if (!key) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the audit log"), NULL;
+  return enlist(audit, mcg_stderr_new(engine, err), key, err);
+}
+
+/* NULL also for *callback: that is the session's, not the engine's. */
 static mcg_sink *sink_of(mcg_engine *engine, const json_t *table, const mcg_where *where,
-                         mcg_error **err)
+                         bool *callback, mcg_error **err)
 {
   struct mcg_audit *audit = mcg_audit_of(engine, err);
   const mcg_where at = {.up = where, .key = "type"};
@@ -115,7 +141,11 @@ static mcg_sink *sink_of(mcg_engine *engine, const json_t *table, const mcg_wher
       return NULL;
   }
   if (strcmp(type, "jsonl") == 0) return jsonl_sink(engine, audit, table, where, err);
-  mcg_check_fail(&at, err, "use mooncage.audit.jsonl { ... }", "there is no sink \"%s\"", type);
+  if (strcmp(type, "stderr") == 0) return stderr_sink(engine, audit, table, where, err);
+  *callback = strcmp(type, "callback") == 0;
+  if (!*callback)
+    mcg_check_fail(&at, err, "use mooncage.audit.jsonl { ... }, .callback(fn) or .stderr()",
+                   "there is no sink \"%s\"", type);
   return NULL;
 }
 
@@ -124,7 +154,13 @@ static int add(mcg_engine *engine, struct mcg_sinks *sinks, const json_t *table,
 {
   if (sinks->count == MCG_SINKS_MAX)
     return mcg_check_fail(where, err, NULL, "more than %d sinks", MCG_SINKS_MAX);
-  mcg_sink *sink = sink_of(engine, table, where, err);
+  bool callback = false;
+  mcg_sink *sink = sink_of(engine, table, where, &callback, err);
+  if (callback) {
+    if (!sinks->callback) mcg_chain_init(&sinks->callback_chain, NULL, 0);
+    sinks->callback = true;
+    return 0;
+  }
   if (!sink) return -1;
   for (unsigned i = 0; i < sinks->count; i++)
     if (sinks->list[i] == sink) return 0;
@@ -138,7 +174,8 @@ static int add_all(mcg_engine *engine, struct mcg_sinks *sinks, const json_t *au
   const mcg_where where = {.key = "audit"};
   if (!audit) return add(engine, sinks, NULL, &where, err);
   if (json_is_false(audit)) return 0;
-  if (!json_is_array(audit)) return add(engine, sinks, audit, &where, err);
+  bool empty = json_is_object(audit) && !json_object_size(audit); /* Lua's {} */
+  if (!json_is_array(audit) && !empty) return add(engine, sinks, audit, &where, err);
   if (!json_array_size(audit))
     return mcg_check_fail(&where, err, "write audit = false to have no log", "the list is empty");
   for (size_t i = 0; i < json_array_size(audit); i++) {
@@ -163,4 +200,19 @@ int mcg_audit_read(mcg_engine *engine, const json_t *audit, struct mcg_sinks **o
 void mcg_sinks_free(struct mcg_sinks *sinks)
 {
   free(sinks);
+}
+
+int mcg_audit_learn(mcg_engine *engine, const json_t *root, mcg_error **err)
+{
+  const json_t *environment = json_object_get(json_object_get(root, "manifest"), "environment");
+  const char *name;
+  json_t *value;
+  json_object_foreach((json_t *)environment, name, value)
+  {
+    const json_t *secret = json_object_get(value, "secret");
+    if (secret &&
+        mcg_engine_secret(engine, json_string_value(secret), json_string_length(secret), err) < 0)
+      return -1;
+  }
+  return 0;
 }

@@ -9,12 +9,28 @@
 struct mcg_sinks { /* of a configuration */
   unsigned count;
   mcg_sink *list[MCG_SINKS_MAX]; /* the engine's */
+  bool callback;                 /* the host is told too */
+  mcg_chain callback_chain;
 };
+
+#define MCG_SKIP_CALLBACK (1u << 31) /* in a set of sinks to be left out */
+
+static inline bool mcg_sinks_any(const struct mcg_sinks *sinks)
+{
+  return sinks && (sinks->count || sinks->callback);
+}
 
 struct mcg_audit { /* of an engine: engine->audit, made when first needed */
   mcg_sink *sinks;
   mcg_secrets *secrets;
 };
+
+/* callback.c */
+/* Waits for the host to have it. `audit_failed`, or `canceled`. */
+int mcg_callback_tell(mcg_session *session, struct mcg_sinks *sinks, const mcg_line *line,
+                      mcg_error **err) MCG_PARKS;
+/* From the loop; what goes wrong is logged. */
+void mcg_callback_tell_later(mcg_session *session, mcg_line *line);
 
 struct mcg_audit *mcg_audit_of(mcg_engine *engine, mcg_error **err);
 

@@ -122,6 +122,9 @@ MCG_API void mcg_engine_free(mcg_engine *engine);
  * "persistent":false,"capabilities":{"pty":true},"options":[{"name","type","help"}]}}; with a price
  * also "cost":{"usd_per_minute","as_of"}. The caller frees the text with free(). NULL: no memory. */
 MCG_API char *mcg_engine_backends(const mcg_engine *engine);
+/* A value that must not be shown: the audit log has *** in its place, wherever it occurs, and where it
+ * occurs in hexadecimal, base64 or percent-encoded. It is copied, and wiped with the engine. */
+MCG_API int mcg_engine_secret(mcg_engine *engine, const void *bytes, size_t len, mcg_error **err);
 /* The nearest of the NULL-terminated names within edit distance 3, or NULL: for "did you mean". */
 MCG_API const char *mcg_nearest(const char *word, const char *const *names);
 
@@ -437,6 +440,14 @@ MCG_API int mcg_doctor(mcg_engine *engine, mcg_text_done done, void *data, mcg_e
 /* Removes what engines that no longer live have left: {"removed":[{"kind","name"}]}. */
 MCG_API int mcg_reap(mcg_engine *engine, bool dry_run, mcg_text_done done, void *data,
                      mcg_error **err);
+
+/* ---- the audit log ------------------------------------------------------------------------ */
+
+/* Are logs what was written? `request` is {"paths":[files or directories],"hmac_key":...}. Completes with
+ * {"ok":bool,"files":[{file, ok, lines, first_seq, last_seq, anchor, problems:[{line, seq, kind,
+ * message}], notes:[{line, message}]}]}. */
+MCG_API int mcg_audit_verify(mcg_engine *engine, const char *request, size_t len,
+                             mcg_text_done done, void *data, mcg_error **err);
 
 #ifdef __cplusplus
 }

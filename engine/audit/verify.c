@@ -1,0 +1,362 @@
+/* verify.c: follows the chain of a log from line to line. Each line is judged by itself (do its bytes
+ * have the hash it says?) and by its place (does it follow the one before?), so that a change is told
+ * from a line that is missing or moved. The anchor says where the file has to end. */
+#include "verify.h"
+#include "anchor.h"
+#include "engine.h"
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define CLOCK_SLACK_S 2
+#define PROBLEMS_MAX 50 /* told one by one */
+
+typedef struct reading {
+  json_t *problems, *notes;
+  size_t found; /* problems, told or not */
+  mcg_chain chain;
+  uint64_t line, first_seq, seq;
+  char head[MCG_HASH_LEN];     /* '?': not known */
+  char anchored[MCG_HASH_LEN]; /* hash of the line that the anchor is about */
+  bool met_anchor;
+  mcg_anchor anchor;
+  time_t time; /* of the last line, and as it says it */
+  char ts[64];
+} reading;
+
+static void add_problem(reading *self, uint64_t seq, const char *kind, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void add_problem(reading *self, uint64_t seq, const char *kind, const char *format, ...)
+{
+  va_list list;
+  va_start(list, format);
+  auto_free char *text = mcg_format_line(format, list);
+  va_end(list);
+  if (self->found++ >= PROBLEMS_MAX) return;
+  json_t *problem = json_pack("{s:I, s:s, s:s}", "line", (json_int_t)self->line, "kind", kind,
+                              "message", text ? text : "no memory");
+  if (seq) json_object_set_new(problem, "seq", json_integer((json_int_t)seq));
+  json_array_append_new(self->problems, problem);
+}
+
+static void add_note(reading *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add_note(reading *self, const char *format, ...)
+{
+  va_list list;
+  va_start(list, format);
+  auto_free char *text = mcg_format_line(format, list);
+  va_end(list);
+  if (json_array_size(self->notes) >= PROBLEMS_MAX) return;
+  json_array_append_new(self->notes, json_pack("{s:I, s:s}", "line", (json_int_t)self->line,
+                                               "message", text ? text : "no memory"));
+}
+
+/* ---- one line ----------------------------------------------------------------------------- */
+
+typedef struct log_entry {
+  json_t *event;
+  const char *hash, *prev, *op;
+  uint64_t seq;
+} log_entry;
+
+static bool is_hash(const char *text)
+{
+  return text && strlen(text) == MCG_HASH_LEN && strspn(text, "0123456789abcdef") == MCG_HASH_LEN;
+}
+
+static bool parse(const char *line, size_t len, log_entry *out)
+{
+  auto_error mcg_error *ignored = NULL;
+  *out = (log_entry){.event = mcg_json_parse(line, len, &ignored)};
+  out->hash = json_string_value(json_object_get(out->event, "hash"));
+  out->prev = json_string_value(json_object_get(out->event, "prev"));
+  out->op = json_string_value(json_object_get(out->event, "op"));
+  json_int_t seq = json_integer_value(json_object_get(out->event, "seq"));
+  out->seq = seq > 0 ? (uint64_t)seq : 0;
+  return is_hash(out->hash) && is_hash(out->prev) && out->seq && out->op;
+}
+
+/* The bytes as they were hashed: without the field of the hash and the comma that goes with it. */
+static bool own_hash(const reading *self, const char *line, size_t len, const log_entry *entry,
+                     char out[MCG_HASH_LEN])
+{
+  char field[MCG_HASH_LEN + 12];
+  int field_len = snprintf(field, sizeof field, "\"hash\":\"%s\"", entry->hash);
+  const char *at = memmem(line, len, field, (size_t)field_len);
+  if (!at) return false;
+  const char *after = at + field_len, *end = line + len;
+  if (at > line && at[-1] == ',')
+    at--;
+  else if (after < end && *after == ',')
+    after++;
+  const char *parts[] = {entry->prev, line, after};
+  const size_t lens[] = {MCG_HASH_LEN, (size_t)(at - line), (size_t)(end - after)};
+  mcg_chain_hash(&self->chain, parts, lens, 3, out);
+  return true;
+}
+
+/* "lines with seq 3 to 5" */
+static const char *range(char text[64], uint64_t first, uint64_t last)
+{
+  if (first == last)
+    snprintf(text, 64, "the line with seq %llu is", (unsigned long long)first);
+  else
+    snprintf(text, 64, "lines with seq %llu to %llu are", (unsigned long long)first,
+             (unsigned long long)last);
+  return text;
+}
+
+static void judge_place(reading *self, const log_entry *entry)
+{
+  char text[64];
+  uint64_t expected = self->seq + 1;
+  bool recovered = strcmp(entry->op, "recovered") == 0;
+  const json_t *detail = json_object_get(entry->event, "detail");
+  const char *what = json_string_value(json_object_get(detail, "what"));
+  if (recovered && what && strcmp(what, "missing_lines") == 0) {
+    uint64_t first = (uint64_t)json_integer_value(json_object_get(detail, "first_seq"));
+    uint64_t last = (uint64_t)json_integer_value(json_object_get(detail, "last_seq"));
+    add_problem(self, entry->seq, "missing",
+                "%s missing before line %llu, and was when that was written",
+                range(text, first, last), (unsigned long long)self->line);
+    return;
+  }
+  if (recovered && what && strcmp(what, "torn_line") == 0)
+    add_note(self, "a torn line was taken away before this one: its writer had been killed");
+  if (entry->seq < expected)
+    add_problem(self, entry->seq, "moved",
+                "line %llu (seq %llu) is out of place: seq %llu was expected",
+                (unsigned long long)self->line, (unsigned long long)entry->seq,
+                (unsigned long long)expected);
+  else if (entry->seq > expected)
+    add_problem(self, entry->seq, "missing", "%s missing before line %llu",
+                range(text, expected, entry->seq - 1), (unsigned long long)self->line);
+  else if (*self->head != '?' && memcmp(entry->prev, self->head, MCG_HASH_LEN) != 0)
+    add_problem(self, entry->seq, "replaced",
+                self->line == 1 ? "line %llu does not go on where the file before it ended"
+                                : "line %llu does not follow the line before it: that one was "
+                                  "written anew",
+                (unsigned long long)self->line);
+}
+
+static void judge_time(reading *self, const log_entry *entry)
+{
+  const char *ts = json_string_value(json_object_get(entry->event, "ts"));
+  struct tm tm = {0};
+  if (!ts || strlen(ts) >= sizeof self->ts || !strptime(ts, "%Y-%m-%dT%H:%M:%S", &tm)) return;
+  time_t now = timegm(&tm);
+  /* Events are stamped before they are written: those of two writers may change places. */
+  if (self->time && now < self->time - CLOCK_SLACK_S)
+    add_note(self, "the clock went back before this line, from %s to %s", self->ts, ts);
+  if (!self->time || now != self->time) {
+    self->time = now;
+    strcpy(self->ts, ts);
+  }
+}
+
+static void judge_line(reading *self, const char *line, size_t len)
+{
+  log_entry entry;
+  char hash[MCG_HASH_LEN];
+  self->line++;
+  if (!parse(line, len, &entry)) {
+    add_problem(self, 0, "changed", "line %llu is no audit event any more",
+                (unsigned long long)self->line);
+    json_decref(entry.event);
+    self->seq++; /* it was one: what follows is judged as if it were */
+    memset(self->head, '?', MCG_HASH_LEN);
+    return;
+  }
+  if (self->line == 1 && self->anchor.seq == 0) { /* nobody knows where it has to begin */
+    self->seq = entry.seq - 1;
+    memcpy(self->head, entry.prev, MCG_HASH_LEN);
+  }
+  if (!own_hash(self, line, len, &entry, hash) || memcmp(hash, entry.hash, MCG_HASH_LEN) != 0)
+    add_problem(self, entry.seq, "changed", "line %llu (seq %llu) was changed: its hash is another",
+                (unsigned long long)self->line, (unsigned long long)entry.seq);
+  else
+    judge_place(self, &entry);
+  judge_time(self, &entry);
+  if (self->line == 1) self->first_seq = entry.seq;
+  if (entry.seq == self->anchor.seq) {
+    self->met_anchor = true;
+    memcpy(self->anchored, entry.hash, MCG_HASH_LEN);
+  }
+  if (entry.seq > self->seq || self->line == 1) { /* one that was moved does not lead on */
+    self->seq = entry.seq;
+    memcpy(self->head, entry.hash, MCG_HASH_LEN);
+  }
+  json_decref(entry.event);
+}
+
+/* ---- one file ----------------------------------------------------------------------------- */
+
+static void read_lines(reading *self, FILE *file)
+{
+  auto_free char *line = NULL;
+  size_t cap = 0;
+  ssize_t len;
+  while ((len = getline(&line, &cap, file)) > 0) {
+    if (line[len - 1] == '\n') {
+      judge_line(self, line, (size_t)len - 1);
+      continue;
+    }
+    self->line++;
+    add_note(self, "the last line is not whole: its writer was killed, or is at it");
+    self->line--;
+  }
+}
+
+static const char *judge_anchor(reading *self, int known)
+{
+  char text[64];
+  if (known < 0) {
+    add_problem(self, 0, "anchor", "the anchor of this file cannot be read: %s", strerror(-known));
+    return "wrong";
+  }
+  if (!known) {
+    add_note(self, "there is no anchor of this file: a tail that was cut off cannot be seen");
+    return "none";
+  }
+  if (self->anchor.seq > self->seq) {
+    add_problem(self, 0, "cut", "the tail is cut off: %s missing",
+                range(text, self->seq + 1, self->anchor.seq));
+    return "wrong";
+  }
+  if (self->anchor.seq > self->anchor.base &&
+      (!self->met_anchor || memcmp(self->anchored, self->anchor.head, MCG_HASH_LEN) != 0)) {
+    add_problem(self, self->anchor.seq, "rewritten",
+                "the file was written anew: its line with seq %llu is not the one that was there",
+                (unsigned long long)self->anchor.seq);
+    return "wrong";
+  }
+  return self->anchor.seq < self->seq ? "behind" : "ok";
+}
+
+static json_t *report(reading *self, const char *path, const char *anchor)
+{
+  if (self->found > PROBLEMS_MAX)
+    add_note(self, "%zu problems, of which the first %d are told", self->found, PROBLEMS_MAX);
+  return json_pack("{s:o, s:b, s:I, s:I, s:I, s:s, s:o, s:o}", "file", mcg_json_bytes(path), "ok",
+                   self->found == 0, "lines", (json_int_t)self->line, "first_seq",
+                   (json_int_t)self->first_seq, "last_seq", (json_int_t)self->seq, "anchor", anchor,
+                   "problems", self->problems, "notes", self->notes);
+}
+
+json_t *mcg_verify_file(const char *path, const char *key, size_t key_len)
+{
+  reading self = {.problems = json_array(), .notes = json_array()};
+  auto_file FILE *file = fopen(path, "rbe");
+  int number = errno;
+  mcg_chain_init(&self.chain, key, key_len);
+  memset(self.head, '0', MCG_HASH_LEN);
+  auto_free char *anchor_path = mcg_anchor_path(path);
+  int known = anchor_path ? mcg_anchor_read(anchor_path, &self.anchor) : 0;
+  self.seq = self.anchor.base;
+  if (file && self.anchor.base) memset(self.head, '?', MCG_HASH_LEN);
+  if (!file) {
+    add_problem(&self, 0, "unreadable", "%s: %s", path, strerror(number));
+    return report(&self, path, known > 0 ? "wrong" : "none");
+  }
+  read_lines(&self, file);
+  return report(&self, path, judge_anchor(&self, known));
+}
+
+/* ---- which files -------------------------------------------------------------------------- */
+
+typedef struct names {
+  char **list;
+  size_t count;
+  bool failed;
+} names;
+
+static void names_add(names *self, char *take_name)
+{
+  for (size_t i = 0; take_name && i < self->count; i++)
+    if (strcmp(self->list[i], take_name) == 0) {
+      free(take_name);
+      return;
+    }
+  char **longer = take_name ? realloc(self->list, (self->count + 2) * sizeof *longer) : NULL;
+  if (!longer) {
+    self->failed = true;
+    free(take_name);
+    return;
+  }
+  self->list = longer;
+  longer[self->count++] = take_name;
+  longer[self->count] = NULL;
+}
+
+static int compare(const void *a, const void *b)
+{
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void names_in(names *self, const char *directory)
+{
+  DIR *dir = opendir(directory);
+  struct dirent *each;
+  while (dir && (each = readdir(dir))) {
+    size_t len = strlen(each->d_name);
+    if (len > 6 && strcmp(each->d_name + len - 6, ".jsonl") == 0)
+      names_add(self, mcg_format("%s/%s", directory, each->d_name));
+  }
+  if (dir) closedir(dir);
+}
+
+/* A log that is gone has left its anchor, which names it. */
+static void names_of_anchors(names *self, const char *directory)
+{
+  auto_free char *state = mcg_state_directory();
+  auto_free char *place = state ? mcg_format("%s/anchors", state) : NULL;
+  char real[PATH_MAX];
+  const char *where = realpath(directory, real) ? real : directory;
+  DIR *dir = place ? opendir(place) : NULL;
+  struct dirent *each;
+  while (dir && (each = readdir(dir))) {
+    auto_free char *path = mcg_format("%s/%s", place, each->d_name);
+    auto_free char *log = path && *each->d_name != '.' ? mcg_anchor_log(path) : NULL;
+    char *slash = log ? strrchr(log, '/') : NULL;
+    if (!slash) continue;
+    *slash = '\0';
+    char there[PATH_MAX];
+    bool here = strcmp(realpath(log, there) ? there : log, where) == 0;
+    *slash = '/';
+    if (here) names_add(self, mcg_format("%s%s", directory, slash));
+  }
+  if (dir) closedir(dir);
+}
+
+char **mcg_verify_files(const char *path)
+{
+  names self = {.list = calloc(1, sizeof *self.list)};
+  struct stat about;
+  auto_free char *plain = strdup(path);
+  if (!plain || !self.list) {
+    free(self.list);
+    return NULL;
+  }
+  for (size_t len = strlen(plain); len > 1 && plain[len - 1] == '/'; len--) plain[len - 1] = '\0';
+  if (stat(plain, &about) == 0 && S_ISDIR(about.st_mode)) {
+    names_in(&self, plain);
+    names_of_anchors(&self, plain);
+    qsort(self.list, self.count, sizeof *self.list, compare);
+  } else {
+    names_add(&self, mcg_steal_pointer(&plain));
+  }
+  if (!self.failed) return self.list;
+  mcg_verify_files_free(self.list);
+  return NULL;
+}
+
+void mcg_verify_files_free(char **files)
+{
+  for (char **at = files; at && *at; at++) free(*at);
+  free(files);
+}
