@@ -93,6 +93,24 @@ static int doctor(lua_State *L)
   return mcg_lua_started(L, task, ticket, rc, err);
 }
 
+/* core.audit_verify{ paths = list, hmac_key = secret? } -> the report of mcg_audit_verify */
+static int audit_verify(lua_State *L)
+{
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 1);
+  mcg_lua_encode(L, 1, "audit_verify");
+  mcg_task *task = mcg_lua_enter(L);
+  if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
+  mcg_error *err = NULL;
+  mcg_engine *engine = mcg_lua_engine(task->host, &err);
+  if (!engine) return mcg_lua_nil_error(L, err);
+  mcg_ticket *ticket = mcg_lua_ticket(L, task);
+  size_t len;
+  const char *request = lua_tolstring(L, -1, &len);
+  int rc = mcg_audit_verify(engine, request, len, mcg_lua_text_done, ticket, &err);
+  return mcg_lua_started(L, task, ticket, rc, err);
+}
+
 static int reap(lua_State *L)
 {
   bool dry_run = lua_toboolean(L, 1);
@@ -170,6 +188,7 @@ static const luaL_Reg functions[] = {
     {"is_explanation", mcg_lua_is_explanation},
     {"doctor", doctor},
     {"reap", reap},
+    {"audit_verify", audit_verify},
     {"resolve", resolve},
     {"exit", leave},
     {"error", new_error},

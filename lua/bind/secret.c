@@ -11,6 +11,9 @@ int mcg_lua_secret(lua_State *L)
   char *block = lua_newuserdata(L, len + 1);
   memcpy(block, value, len + 1);
   luaL_setmetatable(L, MCG_LUA_SECRET);
+  mcg_error *err = NULL; /* the audit log is to know it; who cannot have an engine opens nothing */
+  mcg_engine *engine = mcg_lua_engine(mcg_lua_host(L), &err);
+  if (!engine || mcg_engine_secret(engine, block, len, &err) < 0) return mcg_lua_nil_error(L, err);
   return 1;
 }
 

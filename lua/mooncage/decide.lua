@@ -98,6 +98,36 @@ local function split_selector(config, functions, level)
   asks(functions, "select")
 end
 
+-- ---- the audit log -----------------------------------------------------------------------------
+
+function answerers.event(functions, asked)
+  local event = core.decode(asked.line)
+  for _, call in ipairs(functions.audit) do call(event, asked.line) end
+end
+
+local function is_callback(sink)
+  return type(sink) == "table" and sink.type == "callback" and type(sink.call) == "function"
+end
+
+---The functions of mooncage.audit.callback, out of one sink or a list of them.
+local function split_audit(config, functions)
+  local given = config.audit
+  if type(given) ~= "table" then return end
+  local one = given.type ~= nil
+  local sinks = core.array {}
+  functions.audit = {}
+  for i, sink in ipairs(one and { given } or given) do
+    if is_callback(sink) then
+      table.insert(functions.audit, sink.call)
+      sink = { type = "callback" }
+    end
+    sinks[i] = sink
+  end
+  if #functions.audit == 0 then return end
+  config.audit = one and sinks[1] or sinks
+  asks(functions, "event")
+end
+
 -- ---- who it is for -----------------------------------------------------------------------------
 
 ---`context` and `agent` go to functions as they are; a context is given who the session is for.
@@ -161,6 +191,7 @@ function decide.split(config, level)
   local functions = new_functions()
   split_hooks(config, functions, level + 1)
   split_selector(config, functions, level + 1)
+  split_audit(config, functions)
   split_identity(config, functions, level + 1)
   split_tenants(config, functions, level + 1)
   return config, #functions.asks > 0 and functions or nil

@@ -234,6 +234,10 @@ end
 -- The backends are asked for when one is first named: the engine is made then, not by require.
 setmetatable(mooncage, {
   __index = function(self, key)
+    if key == "audit" then
+      rawset(self, key, require "mooncage.audit")
+      return rawget(self, key)
+    end
     local backends = core.backends()
     local facts = backends and backends[key]
     if not facts then return nil end

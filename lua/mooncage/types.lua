@@ -112,6 +112,7 @@ local mooncage = {}
 ---@field pool { size: integer }?
 ---@field project string? a directory of the host whose copy-on-write view is the workspace
 ---@field on_log fun(level: "debug"|"info"|"warning"|"error", message: string)? must not wait
+---@field audit mooncage.AuditSink|mooncage.AuditSink[]|false|nil where events go: a file a user and month, unless told otherwise; false: no log
 ---@field hooks mooncage.Hooks? functions that are told what happens
 ---@field hook_timeout_s number? how long one hook may take; 30
 ---@field context table? goes to hooks as it is, with tenant, run_id and labels beside it
@@ -137,6 +138,37 @@ local mooncage = {}
 ---@field labels table<string, string>?
 ---@field audit table? its log takes the place of the config's
 ---@field quota { sessions: integer?, usd: number?, minutes: number?, per: "day"|"month"|"ever"|nil }? of all its sessions
+
+---Where audit events go. Plain data; made by mooncage.audit.jsonl{}, .callback(fn) and .stderr().
+---@class mooncage.AuditSink
+---@field type "jsonl"|"callback"|"stderr"
+
+---@class mooncage.AuditFile
+---@field path string? a file
+---@field dir string? a directory, with a file for each user and month; $XDG_STATE_HOME/mooncage/audit where neither is given
+---@field durable boolean? each line is on the disk, not only with the kernel, before what it is about begins
+---@field rotate_mb number? a file of this size is put aside, and the chain goes on in a new one
+---@field hmac_key string|mooncage.Secret|nil without it nobody can write a line that verifies
+
+---mooncage.audit: the places that audit events can go to.
+---@class mooncage.Audit
+local audit = {}
+
+---Lines in a file, each chained to the one before.
+---@param options mooncage.AuditFile?
+---@return mooncage.AuditSink
+function audit.jsonl(options) end
+
+---Calls a function with each event, and with its line. It runs as a task and may wait; what it is told
+---of waits for it, and does not happen when it throws or takes longer than hook_timeout_s. It must not
+---run commands itself: they would be events, too.
+---@param fn fun(event: table, line: string)
+---@return mooncage.AuditSink
+function audit.callback(fn) end
+
+---Lines on standard error.
+---@return mooncage.AuditSink
+function audit.stderr() end
 
 ---@class mooncage.ExecOptions
 ---@field cwd string? relative to the session's directory

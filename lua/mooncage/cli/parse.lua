@@ -64,7 +64,8 @@ local function store(line, flag, text, command)
   local shown = "--" .. flag.name
   local value, why = values[flag.type](text)
   if value == nil then
-    local said = flag.type == "environment" and text:gsub("=.*", "=...") or text
+    local said = flag.type == "environment" and text:gsub("=.*", "=...")
+      or flag.type == "secret" and "..." or text
     return wrong(("%s %s: %s"):format(shown, said, why), help_hint(command), command)
   end
   local listed = not flag.choices or in_list(flag.choices, value)

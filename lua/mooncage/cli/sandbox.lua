@@ -68,6 +68,8 @@ local function add_options(options, flags)
       elseif value:match "^%d+$" and #value <= 15 then
         value = tonumber(value)
       end
+    else
+      value = mooncage.secret(value)
     end
     if seen[option.name] == nil then
       options[option.name] = value
@@ -161,6 +163,9 @@ function sandbox.config(flags)
   if flags.workdir then config.working_directory = flags.workdir end
   if flags.project then config.project = assert(system.absolute(flags.project)) end
   if flags.tenant then config.tenant = flags.tenant end
+  if flags.audit then
+    config.audit = { type = "jsonl", path = assert(system.absolute(flags.audit)) }
+  end
   if flags["best-effort"] then config.enforcement = "best_effort" end
   return config, nil, path
 end
@@ -169,7 +174,8 @@ end
 local KEYS = {
   backend = "backend", option = "options", bind = "binds", network = "network",
   env = "environment", ["env-file"] = "environment", workdir = "working_directory",
-  project = "project", manifest = "manifest", tenant = "tenant", ["best-effort"] = "enforcement",
+  project = "project", manifest = "manifest", tenant = "tenant", audit = "audit",
+  ["best-effort"] = "enforcement",
 }
 
 ---Which flag set a key: so that an error names what the user wrote.

@@ -53,6 +53,8 @@ flags.sandbox = {
     help = "What is in the workspace from the start: a Lua file that returns a table." },
   { name = "tenant", value = "ID", type = "name",
     help = "On whose behalf: letters, digits, - and _, at most 64." },
+  { name = "audit", value = "FILE", type = "name", complete = "file",
+    help = "Write the audit log to FILE instead of the usual place." },
   { name = "best-effort",
     help = "Go on without what cannot be enforced here, and say what that was." },
 }
@@ -121,6 +123,23 @@ flags.exec = {
 
 flags.reap = {
   { name = "dry-run", help = "Only say what would be removed." },
+}
+
+flags.tenant = {
+  { name = "tenant", value = "ID", type = "name",
+    help = "On whose behalf: letters, digits, - and _, at most 64." },
+}
+
+flags.audit = {
+  { name = "session", value = "ID", type = "name",
+    help = "Only events of this session; the beginning of its id will do." },
+  { name = "op", value = "OP", type = "name",
+    help = "Only events of this kind: exec, read, open." },
+  { name = "lines", short = "n", value = "N", type = "count",
+    help = "tail: so many events; 10 unless given." },
+  { name = "follow", short = "f", help = "tail: go on with what is added." },
+  { name = "hmac-key", value = "@WHERE", type = "secret",
+    help = "verify: the key of the log, from @env:NAME or @file:PATH." },
 }
 
 flags.stop = {
@@ -325,6 +344,34 @@ local commands = {
     },
   },
   {
+    name = "audit", module = "audit",
+    summary = "Read audit logs, and check that nobody changed them",
+    usage = {
+      "mooncage audit tail|show|stats [flags] [FILE|DIR...]",
+      "mooncage audit verify [--hmac-key @WHERE] [FILE|DIR...]",
+    },
+    description = {
+      "show prints every event, tail the last ones; with --json as they stand in the log. Without "
+        .. "a file they are those of the configuration, else of the usual directory.",
+      "verify follows the chain from line to line and names the line that was changed, is missing "
+        .. "or was moved, and a tail that was cut off. Exits 1 when a log is not what was written.",
+      "stats sums up what each session and each tenant has used.",
+    },
+    flags = { flags.audit, flags.tenant },
+    takes = "action",
+    actions = {
+      { name = "tail", least = 0, most = 1000, complete = "file" },
+      { name = "show", least = 0, most = 1000, complete = "file" },
+      { name = "verify", least = 0, most = 1000, complete = "file" },
+      { name = "stats", least = 0, most = 1000, complete = "file" },
+    },
+    examples = {
+      { "mooncage audit tail -f", "watch what is run" },
+      { "mooncage audit verify", "has anybody touched the logs?" },
+      { "mooncage audit stats --json", "for a report" },
+    },
+  },
+  {
     name = "completion", module = "completion",
     summary = "Print the completion script for a shell",
     usage = { "mooncage completion bash|zsh|fish" },
@@ -372,8 +419,8 @@ return {
     { "MOONCAGE_CONFIG", "The configuration file, where --config is not given." },
     { "MOONCAGE_INIT", "The mooncage-init executable, where it is not at its installed place." },
     { "XDG_CONFIG_HOME", "Holds mooncage/config.lua; ~/.config where it is not set." },
-    { "XDG_STATE_HOME", "Holds mooncage/: which local configurations are trusted; ~/.local/state "
-      .. "where it is not set, /var/lib for root." },
+    { "XDG_STATE_HOME", "Holds mooncage/: audit logs, and which local configurations are trusted; "
+      .. "~/.local/state where it is not set, /var/lib for root." },
     { "XDG_RUNTIME_DIR", "Holds mooncage/, the sockets of sessions that stay." },
     { "NO_COLOR", "When set to anything, no colour." },
   },

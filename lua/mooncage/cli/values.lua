@@ -142,6 +142,14 @@ function values.option(text)
   return { name = name, value = value, source = "plain" }
 end
 
+---"@env:NAME", "@file:PATH" -> what is there; never the value, which a list of processes shows.
+function values.secret(text)
+  local kind, where = text:match "^@(%a+):(.+)$"
+  if kind == "env" then return from_environment(where) end
+  if kind == "file" then return from_file(where) end
+  return nil, "must be @env:NAME or @file:PATH: the command line is there for all to see"
+end
+
 ---Lines of NAME=VALUE or NAME; empty lines and lines that begin with # are skipped.
 ---@return table? name -> value
 ---@return string? why

@@ -1,0 +1,378 @@
+-- audit.lua: `mooncage audit`: reads audit logs. What is shown was written by whoever ran commands,
+-- so all of it passes plain() on its way to a terminal. Judging the chain is the engine's.
+local core = require "mooncage.core"
+local exit = require "mooncage.cli.exit"
+local output = require "mooncage.cli.output"
+local sandbox = require "mooncage.cli.sandbox"
+local system = require "mooncage.cli.system"
+
+local audit = {}
+
+-- ---- which logs --------------------------------------------------------------------------------
+
+local function failed(message, fix)
+  return nil, { code = "not_found", message = message, fix = fix }
+end
+
+---Where the configuration says that events go, and the key of each such place.
+local function configured(flags)
+  local config, err = sandbox.config { config = flags.config }
+  if not config then return nil, err end
+  local given = config.audit
+  local places = {}
+  local list = type(given) ~= "table" and {} or given.type and { given } or given
+  for _, sink in ipairs(list) do
+    if type(sink) == "table" and sink.type == "jsonl" then
+      places[#places + 1] = { path = sink.path or sink.dir or system.state_dir() .. "/audit",
+        key = sink.hmac_key }
+    end
+  end
+  if #places > 0 then return places end
+  local state, why = system.state_dir()
+  if not state then return failed("no place for audit logs: " .. why, "name a file") end
+  return { { path = state .. "/audit" } }
+end
+
+---The places that the words name, else those of the configuration.
+local function places_of(line)
+  local key
+  if line.flags["hmac-key"] then key = line.flags["hmac-key"] end
+  if #line.words == 0 then
+    local places, err = configured(line.flags)
+    for _, place in ipairs(places or {}) do place.key = key or place.key end
+    return places, err
+  end
+  local places = {}
+  for i, word in ipairs(line.words) do
+    places[i] = { path = assert(system.absolute(word)), key = key }
+  end
+  return places
+end
+
+---The files of the places, in order of their names, which is that of time.
+local function files_of(line)
+  local places, err = places_of(line)
+  if not places then return nil, err end
+  local files = {}
+  for _, place in ipairs(places) do
+    if system.is_directory(place.path) then
+      local names = assert(system.list(place.path))
+      table.sort(names)
+      for _, name in ipairs(names) do
+        if name:match "%.jsonl$" then files[#files + 1] = place.path .. "/" .. name end
+      end
+    else
+      files[#files + 1] = place.path
+    end
+  end
+  if #files == 0 then
+    return failed("there is no audit log in " .. places[1].path,
+      "run something first, or name a file")
+  end
+  return files
+end
+
+-- ---- bytes that are no text --------------------------------------------------------------------
+
+local DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+local function unbase64(text)
+  local out, bits, held = {}, 0, 0
+  for digit in text:gmatch "[%w+/]" do
+    held = held * 64 + DIGITS:find(digit, 1, true) - 1
+    bits = bits + 6
+    if bits >= 8 then
+      bits = bits - 8
+      out[#out + 1] = string.char(math.floor(held / 2 ^ bits) % 256)
+      held = held % 2 ^ bits
+    end
+  end
+  return table.concat(out)
+end
+
+-- ---- events ------------------------------------------------------------------------------------
+
+local function wanted(event, flags)
+  if flags.session and (event.session or ""):sub(1, #flags.session) ~= flags.session then
+    return false
+  end
+  return (not flags.op or event.op == flags.op)
+    and (not flags.tenant or event.tenant == flags.tenant)
+end
+
+---Text as it was; what was no text, or was cut, as what there is of it.
+local function text_of(value)
+  if type(value) ~= "table" then return tostring(value) end
+  if value.base64 then return unbase64(value.base64) end
+  if value.words then return ("(and %d words more)"):format(value.words) end
+  return ("%s... (%d bytes)"):format(value.text and text_of(value.text) or "", value.len or 0)
+end
+
+local function quoted(word)
+  if word:match "^[%w_%-./=:,@%%+]+$" then return word end
+  return "'" .. word:gsub("'", "'\\''") .. "'"
+end
+
+local function command_of(event)
+  if event.shell then return text_of(event.shell) end
+  local words = {}
+  for i, word in ipairs(event.argv or {}) do words[i] = quoted(text_of(word)) end
+  return table.concat(words, " ")
+end
+
+---What an event says beyond who and when.
+local function about(event)
+  local said = {}
+  local function add(text) if text and text ~= "" then said[#said + 1] = text end end
+  if event.shell or event.argv then add(command_of(event)) end
+  local detail = type(event.detail) == "table" and event.detail or {}
+  add(detail.call and text_of(detail.call))
+  add(event.path and text_of(event.path))
+  add(event.tool and "tool " .. text_of(event.tool))
+  add(event.exit_code and "exit " .. event.exit_code)
+  add(event.signal)
+  add(event.timed_out and "timed out")
+  add(event.bytes and event.bytes .. " bytes")
+  add(event.duration and ("%.3f s"):format(event.duration))
+  if event.decision then
+    add(("%s: %s"):format(text_of(event.decision.by), text_of(event.decision.reason or "denied")))
+  end
+  add(detail.what and ("%s %s"):format(detail.what, detail.first_seq
+    and ("%d-%d"):format(detail.first_seq, detail.last_seq) or ""))
+  if event.error then add(("%s: %s"):format(event.error.code, text_of(event.error.message))) end
+  return (table.concat(said, "  "):gsub("[\r\n\t]", " "))
+end
+
+local function show_event(event, raw)
+  if output.is_json() then return output.write(raw .. "\n") end
+  local when = tostring(event.ts):gsub("T", " "):sub(1, 23)
+  local line = ("%s  %-10s %-6s  %-8s  %s"):format(when, tostring(event.op), tostring(event.phase),
+    (event.session or ""):sub(1, 8), about(event))
+  return output.write(require "mooncage.plain"(line) .. "\n")
+end
+
+---Calls fn(event, raw) for each line of a file; a line that is none is passed over, and counted.
+local function each_event(path, fn)
+  local file, why = io.open(path, "rb")
+  if not file then return failed(why, "name a file that is there") end
+  local bad = 0
+  for raw in file:lines() do
+    local event = core.decode(raw)
+    if type(event) == "table" and event.op then
+      if fn(event, raw) == false then break end
+    elseif raw ~= "" then
+      bad = bad + 1
+    end
+  end
+  file:close()
+  if bad > 0 then
+    output.warn(("%s: %d lines are no audit events; see mooncage audit verify"):format(path, bad))
+  end
+  return true
+end
+
+-- ---- show, tail --------------------------------------------------------------------------------
+
+local function show(line)
+  local files, err = files_of(line)
+  if not files then return nil, err end
+  for _, path in ipairs(files) do
+    local written = true
+    local ok
+    ok, err = each_event(path, function(event, raw)
+      if wanted(event, line.flags) then written = show_event(event, raw) end
+      return written
+    end)
+    if not ok then return nil, err end
+    if not written then return exit.FAILED end
+  end
+  return exit.OK
+end
+
+---Shows what is added to a file, until the command is ended.
+local function follow(path, from, flags)
+  local rest = ""
+  while true do
+    local file = io.open(path, "rb")
+    if file then
+      local size = file:seek "end"
+      if size < from then from, rest = 0, "" end -- another file is there
+      file:seek("set", from)
+      local added = rest .. (file:read "*a" or "")
+      from = file:seek()
+      file:close()
+      rest = added:match "[^\n]*$"
+      for raw in added:sub(1, #added - #rest):gmatch "([^\n]*)\n" do
+        local event = core.decode(raw)
+        if type(event) == "table" and wanted(event, flags) and not show_event(event, raw) then
+          return exit.FAILED
+        end
+      end
+    end
+    core.sleep(0.2)
+  end
+end
+
+local function tail(line)
+  local files, err = files_of(line)
+  if not files then return nil, err end
+  local most, last, at = line.flags.lines or 10, {}, 0
+  for i = #files, 1, -1 do -- from the newest backwards, as many files as it takes
+    local some = {}
+    local ok
+    ok, err = each_event(files[i], function(event, raw)
+      if wanted(event, line.flags) then some[#some + 1] = { event, raw } end
+    end)
+    if not ok then return nil, err end
+    if i == #files then
+      local file = io.open(files[i], "rb")
+      at = file and file:seek "end" or 0
+      if file then file:close() end
+    end
+    for k = #some, 1, -1 do
+      if #last < most then last[#last + 1] = some[k] end
+    end
+    if #last >= most then break end
+  end
+  for i = #last, 1, -1 do
+    if not show_event(last[i][1], last[i][2]) then return exit.FAILED end
+  end
+  if line.flags.follow then return follow(files[#files], at, line.flags) end
+  return exit.OK
+end
+
+-- ---- verify ------------------------------------------------------------------------------------
+
+local function print_report(report)
+  local file = text_of(report.file)
+  if report.ok then
+    output.show(("%s: %s, %d lines\n"):format(file, output.paint_out("green", "ok"), report.lines))
+  else
+    output.show(("%s: %s\n"):format(file, output.paint_out("red", "not what was written")))
+  end
+  for _, problem in ipairs(report.problems) do output.show(("  %s\n"):format(problem.message)) end
+  if output.is_quiet() then return end
+  for _, note in ipairs(report.notes) do
+    output.show(("  note, line %d: %s\n"):format(note.line, note.message))
+  end
+end
+
+local function verify(line)
+  local places, err = places_of(line)
+  if not places then return nil, err end
+  local all = { ok = true, files = core.array {} }
+  for _, place in ipairs(places) do
+    local report
+    report, err = core.audit_verify { paths = core.array { place.path }, hmac_key = place.key }
+    if not report then return nil, err end
+    all.ok = all.ok and report.ok
+    for _, each in ipairs(report.files) do table.insert(all.files, each) end
+  end
+  if #all.files == 0 then
+    return failed("there is no audit log in " .. places[1].path,
+      "run something first, or name a file")
+  end
+  if output.is_json() then
+    if not output.document(all) then return exit.FAILED end
+  else
+    for _, report in ipairs(all.files) do print_report(report) end
+  end
+  return all.ok and exit.OK or exit.SCRIPT
+end
+
+-- ---- stats -------------------------------------------------------------------------------------
+
+local SUMMED = { "wall_clock_s", "exec_count", "exec_s", "cpu_s", "net_in_bytes", "net_out_bytes",
+  "snapshot_bytes", "estimated_usd", "reported_usd" }
+
+local function new_sums() return { events = 0, sessions = 0, denied = 0, failed = 0, open = 0 } end
+
+local function add_usage(sums, usage)
+  for _, key in ipairs(SUMMED) do
+    if type(usage[key]) == "number" then sums[key] = (sums[key] or 0) + usage[key] end
+  end
+  if type(usage.max_rss_mb) == "number" then
+    sums.max_rss_mb = math.max(sums.max_rss_mb or 0, usage.max_rss_mb)
+  end
+end
+
+---What one event adds to the sums of its session, its tenant and all.
+local function count(all, event, started)
+  local tenant, session = event.tenant and text_of(event.tenant) or "", event.session
+  all.tenants[tenant] = all.tenants[tenant] or new_sums()
+  local each = { all.total, all.tenants[tenant] }
+  if session then
+    all.sessions[session] = all.sessions[session] or new_sums()
+    all.sessions[session].tenant = event.tenant and tenant or nil
+    all.sessions[session].backend = event.backend
+    each[3] = all.sessions[session]
+  end
+  local code = event.error and event.error.code
+  local denied = code == "command_denied" or code == "tool_not_allowed"
+  for _, sums in ipairs(each) do
+    sums.events = sums.events + 1
+    if event.op == "open" and event.phase == "start" then sums.sessions = sums.sessions + 1 end
+    if denied then sums.denied = sums.denied + 1 end
+    if code and not denied then sums.failed = sums.failed + 1 end
+    if event.op == "close" and type(event.usage) == "table" then add_usage(sums, event.usage) end
+    if event.phase == "start" then sums.open = sums.open + 1 end
+    if event.phase == "finish" and started[event.id] then sums.open = sums.open - 1 end
+  end
+  if event.phase == "start" then started[event.id] = true end
+  if event.phase == "finish" then started[event.id] = nil end
+end
+
+local function print_sums(name, sums)
+  output.show(("%-28s %7d %8d %8d %7d %7d %10.1f %10.2f %8s\n"):format(name, sums.events,
+    sums.sessions, sums.exec_count or 0, sums.denied, sums.failed, sums.wall_clock_s or 0,
+    sums.cpu_s or 0, sums.estimated_usd and ("%.4f"):format(sums.estimated_usd) or "-"))
+end
+
+local function sorted_keys(from)
+  local keys = {}
+  for key in pairs(from) do keys[#keys + 1] = key end
+  table.sort(keys)
+  return keys
+end
+
+local function print_stats(all)
+  output.show(("%-28s %7s %8s %8s %7s %7s %10s %10s %8s\n"):format("", "EVENTS", "SESSIONS",
+    "COMMANDS", "DENIED", "FAILED", "WALL S", "CPU S", "USD"))
+  for _, id in ipairs(sorted_keys(all.sessions)) do print_sums(id, all.sessions[id]) end
+  for _, tenant in ipairs(sorted_keys(all.tenants)) do
+    print_sums(tenant == "" and "no tenant" or "tenant " .. tenant, all.tenants[tenant])
+  end
+  print_sums("all", all.total)
+  if all.total.open > 0 then
+    output.show(("%d begun and not ended: still running, or their engine died\n"):format(
+      all.total.open))
+  end
+end
+
+local function stats(line)
+  local files, err = files_of(line)
+  if not files then return nil, err end
+  local all = { total = new_sums(), sessions = {}, tenants = {} }
+  local started = {}
+  for _, path in ipairs(files) do
+    local ok
+    ok, err = each_event(path, function(event)
+      if wanted(event, line.flags) then count(all, event, started) end
+    end)
+    if not ok then return nil, err end
+  end
+  if output.is_json() then return output.document(all) and exit.OK or exit.FAILED end
+  print_stats(all)
+  return exit.OK
+end
+
+local actions = { tail = tail, show = show, verify = verify, stats = stats }
+
+function audit.main(line)
+  local status, err = actions[table.remove(line.words, 1)](line)
+  if status then return status end
+  output.error(err)
+  return exit.of_error(err)
+end
+
+return audit

@@ -1,0 +1,235 @@
+# audit.sh: the audit log: what is in it, what becomes of it on bad days, and who notices.
+# Sourced by run.
+
+audits=$XDG_STATE_HOME/mooncage/audit
+log=$audits/$(id -u)-$(date -u +%Y-%m).jsonl
+chain() { python3 "$root/tests/cli/chain.py" "$@"; }
+# A log of its own for each case, so that its anchor is its own, too.
+a=0
+fresh() { a=$((a + 1)) && l=$work/audit$a.jsonl; }
+export -f chain
+export root log audits
+
+rm -rf "$XDG_STATE_HOME/mooncage/audit" "$XDG_STATE_HOME/mooncage/anchors"
+check "a run leaves a log, unasked" gives 0 hi 'mooncage run -- echo hi && test -s "$log" 2>/dev/null'
+check "for its user alone" gives 0 '700 600' 'echo $(stat -c %a "$audits" "$log")'
+check "which is a chain" gives 0 '' 'chain "$log" >/dev/null'
+check "verify is content" gives 0 '' 'mooncage -q audit verify >/dev/null'
+check "as JSON" json_is 0 'd["ok"] and d["files"][0]["anchor"] == "ok" and d["files"][0]["problems"] == []' \
+  'mooncage --json audit verify'
+check "show" shows 'open       start' 'mooncage audit show'
+check "show, as it stands there" gives 0 '' 'mooncage --json audit show | cmp - "$log"'
+check "tail" gives 0 2 'mooncage audit tail -n 2 | wc -l'
+check "of one kind" gives 0 close 'mooncage --json audit tail --op close | python3 -c "import json,sys; print(json.loads(sys.stdin.readline())[\"op\"])"'
+check "stats" json_is 0 'd["total"]["sessions"] == 1 and d["total"]["exec_count"] == 1 and d["total"]["open"] == 0' \
+  'mooncage --json audit stats'
+check "an action must be said" gives 2 '' 'mooncage audit' 'tail, show, verify, stats'
+check "no such log" gives 125 '' 'mooncage audit show nothing.jsonl' 'nothing.jsonl'
+check "a key is not for the command line" gives 2 '' 'mooncage audit verify --hmac-key topsecret 2>&1 | grep -v topsecret >&2; exit ${PIPESTATUS[0]}' '@env:NAME'
+
+# Tampering is found, and where it was is named.
+fresh
+for _ in 1 2 3; do mooncage run --audit "$l" -- true; done
+cp "$l" "$work/whole.jsonl"
+found() { # found WHAT SED-SCRIPT
+  cp "$work/whole.jsonl" "$l" && sed -i "$2" "$l"
+  gives 1 '*' "mooncage audit verify '$l'" && grep -qF -- "$1" <<<"$(mooncage audit verify "$l")"
+}
+check "a byte changed" found 'line 4 (seq 4) was changed' '4s/"start"/"stort"/'
+check "a line removed" found 'the line with seq 4 is missing before line 4' 4d
+check "lines swapped" found 'line 4 (seq 3) is out of place' '3{h;d};4{G}'
+check "the tail cut" found 'the tail is cut off: lines with seq 8 to 9 are missing' '8,$d'
+check "the head cut" found 'the line with seq 1 is missing before line 1' 1d
+check "all of it cut" found 'the tail is cut off: lines with seq 1 to 9 are missing' d
+check "no event any more" found 'line 5 is no audit event any more' '5s/.*/{}/'
+check "a line inserted" found 'line 6 (seq 5) is out of place' 5p
+cat >"$work/anew.py" <<'END'
+import hashlib, json, sys
+previous, out = "0" * 64, []
+for n, line in enumerate(open(sys.argv[1])):
+    event = json.loads(line)
+    del event["hash"]
+    event["prev"] = previous
+    if n == 2:
+        event["session"] = "another"
+    text = json.dumps(event, sort_keys=True, separators=(",", ":"))
+    event["hash"] = previous = hashlib.sha256((previous + text).encode()).hexdigest()
+    out.append(json.dumps(event, sort_keys=True, separators=(",", ":")) + "\n")
+open(sys.argv[1], "w").writelines(out)
+END
+anew() {
+  cp "$work/whole.jsonl" "$l" && python3 "$work/anew.py" "$l" && chain "$l" >/dev/null &&
+    grep -qF 'the file was written anew: its line with seq 9' <<<"$(mooncage audit verify "$l")"
+}
+check "a file written anew, as a good chain" anew
+rm "$l"
+check "a file removed" gives 1 '*' "mooncage audit verify '$l'"
+gone() {
+  mkdir -p "$work/dir" && mooncage run --audit "$work/dir/x.jsonl" -- true && rm "$work/dir/x.jsonl" &&
+    mooncage audit verify "$work/dir"
+  [ $? = 1 ]
+}
+check "also of a directory" gone
+
+# A key: nobody without it writes a line that verifies.
+fresh
+printf 'return { audit = mooncage.audit.jsonl { path = "%s", hmac_key = secret "KEY" } }' "$l" >"$work/keyed.lua"
+export KEY=sesame
+check "with a key" gives 0 '' "mooncage --config $work/keyed.lua run -- true; chain '$l' sesame >/dev/null"
+check "verify takes it from the configuration" gives 0 '' "mooncage -q --config $work/keyed.lua audit verify >/dev/null"
+check "or from --hmac-key" gives 0 '' "mooncage -q audit verify --hmac-key @env:KEY '$l' >/dev/null"
+check "another key does not do" gives 1 '*' "KEY=other mooncage audit verify --hmac-key @env:KEY '$l'"
+check "nor none" gives 1 '*' "mooncage audit verify '$l'"
+
+# Bad days.
+refused() { json_is 125 'd["error"]["code"] == "audit_failed" and "--audit" in d["error"]["fix"]' "mooncage --json run --audit '$1' -- touch '$work/ran'"; }
+mkfifo "$work/fifo" && ln -s "$work/whole.jsonl" "$work/link" && ln "$work/whole.jsonl" "$work/second"
+for place in /proc/nothing /dev/full "$work/fifo" "$work/link" "$work/second" "$work" "$work/no/such"; do
+  check "no log at $(basename "$place"): nothing is run" refused "$place"
+done
+echo 'not ours' >"$work/notes.txt"
+check "a file that is no log is left alone" refused "$work/notes.txt"
+check "as it was" gives 0 'not ours' "cat '$work/notes.txt'"
+if [ "$(id -u)" != 0 ]; then
+  check "no place at all" json_is 125 'd["error"]["code"] == "audit_failed" and "HOME" in d["error"]["message"]' \
+    'env -u HOME -u XDG_STATE_HOME "$(command -v mooncage)" --json run -- true'
+else
+  skip "audit log without HOME" "root's is in /var/lib"
+fi
+check "none, where it is written that there is none" gives 0 'hi' \
+  "echo 'return { audit = false }' >unlogged.lua; before=\$(wc -l <'$log'); mooncage --config unlogged.lua run -- echo hi; test \$(wc -l <'$log') = \$before"
+check "an empty list is not that" gives 2 '' "echo 'return { audit = {} }' >e.lua; mooncage --config e.lua run -- true" 'audit = false'
+check "a sink that is misspelt" gives 2 '' "echo 'return { audit = mooncage.audit.jsonl { pth = 1 } }' >e.lua; mooncage --config e.lua run -- true" "did you mean 'path'"
+
+fresh
+check "a torn line is taken away, and that is said" gives 0 'torn_line 1' \
+  "mooncage run --audit '$l' -- true; printf '{\"argv\":[\"half' >>'$l'; mooncage run --audit '$l' -- true
+   chain '$l' >/dev/null; mooncage -q audit verify '$l' >/dev/null || exit
+   mooncage --json audit show --op recovered '$l' | python3 -c 'import json,sys; e=[json.loads(l) for l in sys.stdin]; print(e[0][\"detail\"][\"what\"], len(e))'"
+fresh
+check "what was lost stays lost" gives 1 '*' \
+  "mooncage run --audit '$l' -- true; sed -i '\$d' '$l'; mooncage run --audit '$l' -- true; mooncage audit verify '$l'"
+check "and is named" gives 0 '' "mooncage audit verify '$l' | grep -qF 'the line with seq 3 is missing before line 3'"
+fresh
+check "two engines, one file" gives 0 24 \
+  "for i in 1 2 3 4 5 6 7 8; do mooncage run --audit '$l' -- true & done; wait; chain '$l'"
+fresh
+killed() {
+  local i
+  for i in $(seq 12); do
+    mooncage run --audit "$l" -- sleep 0.1 >/dev/null 2>&1 &
+    sleep "0.0$((i % 5))$i"
+    kill -9 $!
+    wait $! 2>/dev/null
+  done
+  mooncage run --audit "$l" -- true && chain "$l" && mooncage audit verify "$l"
+}
+check "kill -9 at any time" killed
+
+fresh
+full='mount -t tmpfs -o size=64k none "$work/full" && head -c 60000 /dev/zero >"$work/full/fill"
+i=0; while mooncage run --audit "$work/full/a.jsonl" -- true 2>"$work/why"; do i=$((i + 1)); [ $i -lt 99 ] || exit 9; done
+grep -q "No space left" "$work/why" || exit 8
+mooncage run --audit "$work/full/a.jsonl" -- touch "$work/ran" && exit 7
+chain "$work/full/a.jsonl" >/dev/null || exit 6
+rm "$work/full/fill" && mooncage run --audit "$work/full/a.jsonl" -- echo again && mooncage -q audit verify "$work/full/a.jsonl" >/dev/null'
+mkdir -p "$work/full"
+export work full
+if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
+  check "a full disk: nothing is run, the log stays whole" gives 0 again 'unshare --mount --propagation private bash -c "$full"'
+else
+  skip "audit log on a full disk" "needs root, to mount a small one"
+fi
+
+fresh
+vanished="local m = require 'mooncage'
+m.with({}, function(s)
+  assert(s:write('a', 'x'))
+  assert(os.execute('rm -r $work/gone') == 0 or true)
+  local ok, err = s:write('b', 'x')
+  print(ok, err and err.code, (s:read('b')))
+end)"
+check "a directory that vanishes: nothing more happens" gives 0 $'nil\taudit_failed\tnil' \
+  "mkdir -p '$work/gone'; cd /; mooncage run --audit '$work/gone/a.jsonl' -e \"$vanished\"; true"
+moved="local m = require 'mooncage'
+m.with({}, function(s)
+  assert(s:write('a', 'x')); os.rename('$l', '$l.1'); assert(s:write('b', 'x'))
+end)"
+check "a log that is moved away: the next one goes on" gives 0 '' \
+  "mooncage run --audit '$l' -e \"$moved\"; chain '$l.1' >/dev/null && test \$(head -n 1 '$l' | grep -c missing_lines) = 1"
+
+fresh
+rotating="local m = require 'mooncage'
+m.with({ audit = m.audit.jsonl { path = '$l', rotate_mb = 0.004 } }, function(s)
+  for i = 1, 20 do assert(s:write('a', 'x')) end
+end)"
+check "a log that is full is put aside, the chain goes on" gives 0 '' \
+  "mooncage run -e \"$rotating\"; ls ${l%.jsonl}.*.jsonl | wc -l | grep -qv '^0'; mooncage -q audit verify ${l%.jsonl}*.jsonl >/dev/null &&
+   cat ${l%.jsonl}.*.jsonl '$l' >'$work/joined' && chain '$work/joined' >/dev/null"
+check "a part that is missing is found" gives 1 '*' "rm \$(ls ${l%.jsonl}.*.jsonl | head -n 1); mooncage audit verify $work"
+
+fresh
+check "a clock that was set back" gives 0 '' \
+  "mooncage run --audit '$l' -- true; python3 - '$l' <<'END'
+import hashlib, json, sys
+lines = open(sys.argv[1]).read().splitlines()
+last = json.loads(lines[-1])
+event = {'id': 'x', 'mono': 1, 'op': 'open', 'phase': 'point', 'prev': last['hash'], 'seq': last['seq'] + 1,
+         'ts': '2099-01-01T00:00:00.000000Z', 'v': 1}
+text = json.dumps(event, sort_keys=True, separators=(',', ':'))
+event['hash'] = hashlib.sha256((last['hash'] + text).encode()).hexdigest()
+open(sys.argv[1], 'a').write(json.dumps(event, sort_keys=True, separators=(',', ':')) + '\n')
+END
+   mooncage run --audit '$l' -- true; chain '$l' >/dev/null; mooncage audit verify '$l' | grep -q 'the clock went back'"
+
+# Secrets, in whatever is written.
+fresh
+secrets="local m = require 'mooncage'
+local key = m.secret 'tok/en-1234'
+m.with({ run_id = 'run tok/en-1234', labels = { a = 'tok/en-1234' }, environment = { KEY = key } }, function(s)
+  assert(s:write('tok/en-1234', 'tok/en-1234'))
+  s:read('nothing/746f6b2f656e2d31323334')
+  s:exec('echo tok/en-1234 \$KEY')
+  s:exec({ 'echo', 'dG9rL2VuLTEyMzQ=', 'tok%2Fen-1234' }, { stdin = 'tok/en-1234' })
+end)"
+check "no secret is in it" gives 0 '' \
+  "mooncage run --audit '$l' -e \"$secrets\"; chain '$l' >/dev/null; grep -c -e 'tok/en-1234' -e 746f6b2f656e2d31323334 -e dG9rL2VuLTEyMzQ -e 'tok%2Fen-1234' '$l' >&2; grep -q 'run \\*\\*\\*' '$l'"
+fresh
+cat >"$work/big.lua" <<'END'
+local mooncage = require "mooncage"
+local long = ("x"):rep(2 ^ 20)
+mooncage.with({}, function(s)
+  assert(s:exec { "true", long })
+  s:write(("d"):rep(200) .. "/\n{\"op\":\"exec\"}\r\27[2J\226\128\168", "x")
+  s:write("\255\254", "x")
+end)
+END
+check "a word of a megabyte is cut, and nothing breaks a line" gives 0 '' \
+  "mooncage run --audit '$l' $work/big.lua; chain '$l' >/dev/null; test \$(wc -c <'$l') -lt 50000"
+check "or reach a terminal" gives 0 0 "mooncage audit show '$l' | grep -c \$'\\33' || true"
+
+# Other sinks, and several at once.
+fresh
+check "standard error" gives 0 '' \
+  "echo 'return { audit = mooncage.audit.stderr() }' >s.lua; mooncage --config s.lua run -- true 2>err; chain err >/dev/null"
+both="local m = require 'mooncage'
+local ops = {}
+local audit = { m.audit.jsonl { path = '$l', durable = true }, m.audit.callback(function(e, line)
+  m.sleep(0.001)
+  assert(m.json.decode(line).hash == e.hash)
+  ops[#ops + 1] = e.op .. ' ' .. e.phase
+end) }
+m.with({ audit = audit }, function(s) assert(s:write('a', 'x')) end)
+print(table.concat(ops, ', '))"
+check "a file that is durable, and a function" gives 0 'open start, open finish, write start, write finish, close point' \
+  "mooncage run -e \"$both\" && chain '$l' >/dev/null"
+throws="local m = require 'mooncage'
+local s, err = m.open { audit = m.audit.callback(function() error 'no' end) }
+print(s, err.code, err.message:match 'no\$')"
+check "a function that throws: nothing is opened" gives 0 $'nil\taudit_failed\tno' "mooncage run -e \"$throws\""
+refuses="local m = require 'mooncage'
+local seen = 0
+local _, err = m.with({ audit = m.audit.callback(function(e) if e.op == 'write' then seen = seen + 1; error 'no' end end) },
+  function(s) return s:write('a', 'x') end)
+print(err.code, seen)"
+check "or nothing is done" gives 0 $'audit_failed\t1' "mooncage run -e \"$refuses\""
