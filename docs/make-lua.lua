@@ -273,7 +273,7 @@ local function write_man()
     page[item.kind](out, item, before and before.kind, after and after.kind)
   end
   out ".Sh SEE ALSO"
-  out ".Xr mooncage 1"
+  out ".Nm mooncage Ns (1)"
   io.write(table.concat(lines, "\n"), "\n")
 end
 
