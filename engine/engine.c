@@ -48,6 +48,7 @@ static void free_parts(mcg_engine *engine)
     free(line);
   }
   mcg_healths_free(engine);
+  mcg_cleanup_json(&engine->spent);
   free(engine->backends.list);
   free(engine->init_path);
   free(engine);

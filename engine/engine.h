@@ -35,6 +35,7 @@ struct mcg_engine {
   struct mcg_health *healths;
   mcg_backends backends;
   mcg_session *sessions; /* doubly linked through the sessions */
+  struct json_t *spent;  /* spend.c: sums of sessions that are over, by run and tenant; or NULL */
   unsigned session_count;
   mcg_op *ops;             /* doubly linked; those for taking down are not in it */
   mcg_wait fiber_ended;    /* woken whenever a fiber ends, for the one that closes the engine */

@@ -169,6 +169,14 @@ int mcg_quota_start(mcg_session *session, mcg_error **err)
   return 0;
 }
 
+void mcg_quota_spent(const mcg_session *session, double *usd, double *minutes)
+{
+  mcg_ledger_total total;
+  if (mcg_ledger_sum(session->seat->directory, &session->seat->quota, false, &total) < 0) return;
+  *usd = total.usd;
+  *minutes = total.minutes;
+}
+
 /* ---- its end ------------------------------------------------------------------------------ */
 
 /* Nobody is waited for here: whoever has the lock next charges what is left behind. */

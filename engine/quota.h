@@ -11,6 +11,8 @@ int mcg_quota_enter(mcg_session *session, const mcg_quota *quota, mcg_error **er
 /* It runs: from now on it costs; it is ended when nothing is left. `unenforceable` where the quota is
  * in dollars and nobody knows what this candidate costs. */
 int mcg_quota_start(mcg_session *session, mcg_error **err);
+/* What the tenant has spent in the quota's period, everywhere; unchanged where that cannot be read. */
+void mcg_quota_spent(const mcg_session *session, double *usd, double *minutes);
 /* It is over: charges it. Idempotent, and fine for a session without a quota. */
 void mcg_quota_leave(mcg_session *session);
 

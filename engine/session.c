@@ -8,6 +8,7 @@
 #include "keeper.h"
 #include "pool.h"
 #include "quota.h"
+#include "spend.h"
 #include "tenant.h"
 #include <string.h>
 
@@ -589,6 +590,7 @@ static int close_run(void *arg, mcg_error **err)
     if (mcg_wait_park(session->engine, &session->execs_gone, -1, &ignored) < 0) break;
   }
   session->ended_ns = uv_hrtime();
+  mcg_spend_keep(session);
   mcg_quota_leave(session);
   if (ours) tell_close(session, rc < 0 ? *err : session->ended);
   if (!session->pool) tell_stopped(session);

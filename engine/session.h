@@ -40,6 +40,7 @@ struct mcg_session {
   uint64_t began_ns, ended_ns;   /* uv_hrtime */
   struct mcg_deadline *deadline; /* wall limit and time to live */
   struct mcg_quota_seat *seat;   /* quota.c: it counts against its tenant's quota; or NULL */
+  bool spend_kept;               /* spend.c: its cost is in the sums of its run and tenant */
   mcg_exec *execs;               /* doubly linked, those that run */
   mcg_wait execs_gone;           /* close waits here */
   mcg_close_waiter *waiters;
