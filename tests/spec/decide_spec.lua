@@ -196,7 +196,10 @@ describe("a hook", function()
     local function try(hooks)
       local config = subprocess()
       config.hooks = hooks
-      return select(2, pcall(mooncage.open, config))
+      return select(2, pcall(function()
+        local session = mooncage.open(config)
+        return session
+      end))
     end
     assert.matches("decide_spec.lua:%d+: mooncage: open: there is no hook 'on_sandbox_strat' "
       .. "%(did you mean 'on_sandbox_start'%?%)", try { on_sandbox_strat = print })
