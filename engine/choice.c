@@ -4,6 +4,8 @@
 #include "choice.h"
 #include <string.h>
 
+#define REASON_MAX 1024 /* bytes of what a selector says */
+
 /* ---- reading ------------------------------------------------------------------------------ */
 
 /* The configuration with this one as its backend: a pool and a keeper know no other. */
@@ -169,6 +171,8 @@ static int judge_all(mcg_choice *self, mcg_error **err)
 static int judge_the_one(mcg_choice *self, mcg_error **err)
 {
   mcg_chance *one = &self->chances[0];
+  bool by_price;
+  if (read_order(self, &by_price, err) < 0) return mcg_wrap(err, "configuration");
   if (!one->config) return *err = mcg_steal_pointer(&one->refused), -1;
   if (mcg_candidate_meet(one->config, err) < 0) return mcg_wrap(err, "configuration");
   if (mcg_candidate_room(self->engine, one->config, NULL, err) < 0) return -1;
@@ -377,6 +381,9 @@ int mcg_choice_answer(mcg_choice *self, const json_t *answer, mcg_error **err)
   self->order_count = count;
   const char *why = json_string_value(json_object_get(answer, "reason"));
   free(self->reason);
-  self->reason = why ? mcg_one_line(why) : NULL;
+  self->reason = why ? mcg_format("%.*s", REASON_MAX, why) : NULL;
+  char *whole = mcg_steal_pointer(&self->reason);
+  self->reason = whole ? mcg_one_line(whole) : NULL;
+  free(whole);
   return 0;
 }
