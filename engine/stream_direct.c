@@ -100,27 +100,6 @@ static void packet_came(mcg_stream *stream, struct msghdr *message, size_t len)
     if (fds[i] >= 0) close(fds[i]);
 }
 
-static void direct_readable(mcg_stream *stream)
-{
-  for (int i = 0; i < PACKETS_A_TURN && stream->fd >= 0; i++) {
-    struct iovec vector = {.iov_base = stream->shared->packet,
-                           .iov_len = sizeof stream->shared->packet};
-    control_room control;
-    struct msghdr message = {.msg_iov = &vector,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    ssize_t len = recvmsg(stream->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (len < 0 && errno == EINTR) continue;
-    if (len < 0 && errno == EAGAIN) return;
-    if (len <= 0) {
-      mcg_stream_lose(stream, MCG_UNAVAILABLE, "the sandbox ended");
-      return;
-    }
-    packet_came(stream, &message, (size_t)len);
-  }
-}
-
 /* ---- descriptors of a command ------------------------------------------------------------- */
 
 static void give_back(mcg_channel *channel)
@@ -380,7 +359,9 @@ static bool direct_started(mcg_channel *channel, int *fds, size_t count)
     channel->flows[0].fd = mcg_steal_fd(&fds[next++]);
     channel->flows[1].fd = mcg_steal_fd(&fds[next]);
   }
-  for (int i = 0; i < 2; i++) flow_watch(&channel->flows[i]);
+  channel->refs++;
+  channel->next_fresh = channel->stream->fresh;
+  channel->stream->fresh = channel;
   return true;
 }
 
@@ -396,6 +377,43 @@ static void direct_end(mcg_channel *channel)
 {
   for (int i = 0; i < 2; i++) flow_close(&channel->flows[i]);
   stdin_close(channel);
+}
+
+/* ---- the turn ------------------------------------------------------------------------------ */
+
+static void read_packets(mcg_stream *stream)
+{
+  for (int i = 0; i < PACKETS_A_TURN && stream->fd >= 0; i++) {
+    struct iovec vector = {.iov_base = stream->shared->packet,
+                           .iov_len = sizeof stream->shared->packet};
+    control_room control;
+    struct msghdr message = {.msg_iov = &vector,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    ssize_t len = recvmsg(stream->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (len < 0 && errno == EINTR) continue;
+    if (len < 0 && errno == EAGAIN) return;
+    if (len <= 0) {
+      mcg_stream_lose(stream, MCG_UNAVAILABLE, "the sandbox ended");
+      return;
+    }
+    packet_came(stream, &message, (size_t)len);
+  }
+}
+
+/* A command that has ended already, as short ones have, is read out and never polled. */
+static void direct_readable(mcg_stream *stream)
+{
+  stream->refs++;
+  read_packets(stream);
+  while (stream->fresh) {
+    mcg_channel *channel = stream->fresh;
+    stream->fresh = channel->next_fresh;
+    for (int i = 0; i < 2; i++) flow_watch(&channel->flows[i]);
+    mcg_channel_unref(channel);
+  }
+  mcg_stream_unref(stream);
 }
 
 const mcg_carrier_ops mcg_carrier_direct = {

@@ -72,7 +72,8 @@ typedef struct mcg_flow { /* stdout or stderr */
 } mcg_flow;
 
 struct mcg_channel {
-  mcg_channel *next; /* in its bucket */
+  mcg_channel *next;       /* in its bucket */
+  mcg_channel *next_fresh; /* direct: it started in this turn, and nothing is polled yet */
   mcg_stream *stream;
   uint32_t number, flags;
   mcg_channel_events events;
@@ -123,7 +124,7 @@ struct mcg_stream {
   uv_poll_t poll;
   uint64_t sent, received; /* sequence numbers */
   uint32_t last_channel;
-  mcg_channel *buckets[MCG_CHANNEL_BUCKETS];
+  mcg_channel *buckets[MCG_CHANNEL_BUCKETS], *fresh;
   mcg_packet *packets, **packets_last;
   mcg_wire partial; /* of channel 0 */
   uint8_t partial_type;

@@ -48,7 +48,7 @@ static const char *jail_config(const char *more)
   snprintf(text, sizeof text,
            "{\"backend\":{\"id\":\"jail\",\"options\":{\"binds\":[{\"source\":\"%s\","
            "\"target\":\"/mnt\"}]}},"
-           "\"limits\":{\"memory_mb\":512,\"pid_limit\":128,\"cpu_count\":2,\"disk_mb\":128}%s}",
+           "\"audit\":false,\"limits\":{\"memory_mb\":512,\"pid_limit\":128,\"cpu_count\":2,\"disk_mb\":128}%s}",
            programs, more);
   return text;
 }
