@@ -4,6 +4,7 @@
 #include "audit/audit.h"
 #include "hooks.h"
 #include "manifest.h"
+#include "pipeline.h"
 #include "tenant.h"
 #include <math.h>
 #include <string.h>
@@ -13,17 +14,35 @@
 #define RUN_ID_MAX 256
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-static const char *const keys[] = {"backend",      "candidates",
-                                   "requirements", "limits",
-                                   "network",      "enforcement",
-                                   "environment",  "working_directory",
-                                   "user",         "labels",
-                                   "tenant",       "run_id",
-                                   "ttl_s",        "pool",
-                                   "project",      "manifest",
-                                   "hooks",        "hook_timeout_s",
-                                   "audit",        "selector",
-                                   "failover",     NULL};
+/* clang-format off */
+static const char *const keys[] = {
+  "backend",
+  "candidates",
+  "requirements",
+  "limits",
+  "network",
+  "enforcement",
+  "environment",
+  "working_directory",
+  "user",
+  "labels",
+  "tenant",
+  "run_id",
+  "ttl_s",
+  "pool",
+  "project",
+  "manifest",
+  "hooks",
+  "hook_timeout_s",
+  "audit",
+  "selector",
+  "failover",
+  "tools",
+  "allowed_tools",
+  "guardrail",
+  NULL,
+};
+/* clang-format on */
 
 /* ---- small ones --------------------------------------------------------------------------- */
 
@@ -340,7 +359,7 @@ static int read_all(mcg_engine *engine, mcg_config *config, const mcg_where *whe
       read_identity(config, err) < 0 ||
       mcg_optional_number(config->root, "ttl_s", NULL, 0.001, 1e9, false, &ttl, err) < 0 ||
       read_project(config, err) < 0 || read_binds(config, err) < 0 ||
-      mcg_hooks_read(config, err) < 0 ||
+      mcg_hooks_read(config, err) < 0 || mcg_pipeline_read(config, err) < 0 ||
       mcg_audit_read(engine, json_object_get(config->root, "audit"), &config->audit, err) < 0)
     return -1;
   config->ttl_ms = (int64_t)(ttl * 1000 + 0.5);

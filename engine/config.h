@@ -25,8 +25,10 @@ typedef struct mcg_config {
   mcg_traits traits;                /* of the candidate */
   mcg_requirements requirements;
   bool priced;
-  double usd_per_minute; /* if priced */
-  const json_t *tags;    /* or NULL */
+  double usd_per_minute;       /* if priced */
+  const json_t *tags;          /* or NULL */
+  const json_t *allowed_tools; /* a list of names; NULL: all */
+  bool guarded;                /* no command runs without the host's word */
 } mcg_config;
 
 /* All of it or nothing. Unknown keys, wrong types and ranges: `invalid`; what this candidate cannot

@@ -3,6 +3,7 @@
  *
  * The end of a command is EXIT, then what is left in its pipes, then (where we killed it) GONE. */
 #include "exec.h"
+#include "pipeline.h"
 #include "signals.h"
 #include "stream_parts.h"
 #include <errno.h>
@@ -20,6 +21,7 @@ static void exec_unref(mcg_exec *exec)
   mcg_capture_fini(&exec->captures[0]);
   mcg_capture_fini(&exec->captures[1]);
   mcg_error_free(exec->error);
+  mcg_errand_free(exec->errand);
   free(exec->cwd);
   mcg_session_let_go(exec->session);
   free(exec);
@@ -80,19 +82,19 @@ static void fill_stream(mcg_exec *exec, int i, const char **bytes, size_t *len, 
   *cut = mcg_capture_truncated(capture);
 }
 
-static void fill_result(mcg_exec *exec, mcg_result *result, char room[16])
+static void fill_result(mcg_exec *exec, mcg_result *result)
 {
   const mcg_exit *end = &exec->exit;
   *result = (mcg_result){
       .exit_code = end->signo ? -1 : end->code,
-      .signal = end->signo ? mcg_signal_name(end->signo, room) : NULL,
+      .signal = end->signo ? mcg_signal_name(end->signo, exec->signal_room) : NULL,
       .timed_out = exec->timed_out,
       .oom_killed = exec->oom_killed,
       .not_found =
           !end->signo && end->code == 127 && (end->error == ENOENT || end->error == ENOTDIR),
       .detached = exec->detached,
       .pid = exec->pid,
-      .duration_s = (double)(uv_hrtime() - exec->began_ns) / 1e9,
+      .duration_s = (double)(exec->ended_ns - exec->began_ns) / 1e9,
       .cpu_s = (double)end->cpu_us / 1e6,
       .max_rss_mb = (double)end->maxrss_kb / 1024,
   };
@@ -110,33 +112,60 @@ static void fill_result(mcg_exec *exec, mcg_result *result, char room[16])
 static void count_usage(mcg_exec *exec)
 {
   mcg_session *session = exec->session;
-  session->exec_ns += uv_hrtime() - exec->began_ns;
+  session->exec_ns += exec->ended_ns - exec->began_ns;
   session->cpu_us += exec->exit.cpu_us;
   if (exec->exit.maxrss_kb > session->maxrss_kb) session->maxrss_kb = exec->exit.maxrss_kb;
 }
 
-/* From the loop, no fiber current. The one place where a command completes. */
-static void exec_finish(mcg_exec *exec)
+const mcg_result *mcg_exec_outcome(mcg_exec *exec, mcg_result *room, const mcg_error **error)
 {
-  if (exec->finished) return;
-  exec->finished = true;
-  if (exec->has_timer) uv_close((uv_handle_t *)&exec->timer, timer_closed);
-  exec->has_timer = false;
-  mcg_channel_tell_writes(exec->channel);
-  finish_writes(exec);
-  mcg_channel_release(exec->channel);
-  count_usage(exec);
-  mcg_error *error = mcg_steal_pointer(&exec->error);
+  *error = exec->error;
+  if (exec->error) return NULL;
+  fill_result(exec, room);
+  return room;
+}
+
+void mcg_exec_tell(mcg_exec *exec)
+{
   mcg_result result;
-  char room[16];
-  if (!error && exec->no_memory)
-    mcg_fail(&error, MCG_NOMEM, "ask for less with max_output",
-             "no memory for the command's output");
-  if (!error) fill_result(exec, &result, room);
+  mcg_error *error = mcg_steal_pointer(&exec->error);
+  if (!error) fill_result(exec, &result);
   mcg_error_set_backend(error, exec->session->config->backend->id);
   exec_unlink(exec);
   exec->events.on_done(exec->data, error ? NULL : &result, error);
   exec_unref(exec);
+}
+
+/* From the loop, no fiber current. The one place where a command ends. */
+static void exec_finish(mcg_exec *exec)
+{
+  if (exec->finished) return;
+  exec->finished = true;
+  exec->ended_ns = uv_hrtime();
+  if (exec->has_timer) uv_close((uv_handle_t *)&exec->timer, timer_closed);
+  exec->has_timer = false;
+  if (exec->channel) mcg_channel_tell_writes(exec->channel);
+  finish_writes(exec);
+  if (exec->channel) {
+    mcg_channel_release(exec->channel);
+    count_usage(exec);
+  }
+  if (!exec->error && exec->no_memory)
+    mcg_fail(&exec->error, MCG_NOMEM, "ask for less with max_output",
+             "no memory for the command's output");
+  if (exec->errand)
+    mcg_errand_end(exec); /* tells it when the last steps are done */
+  else
+    mcg_exec_tell(exec);
+}
+
+void mcg_exec_fail(mcg_exec *exec, mcg_error *take_error)
+{
+  if (exec->error)
+    mcg_error_free(take_error); /* it was canceled: that is why */
+  else
+    exec->error = take_error;
+  exec_finish(exec);
 }
 
 static void finish_later_run(mcg_later *later)
@@ -165,8 +194,12 @@ static void finish_later(mcg_exec *exec, mcg_error *error)
 
 void mcg_execs_abort(mcg_session *session, const mcg_error *error)
 {
-  for (mcg_exec *exec = session->execs; exec; exec = exec->after)
-    if (!exec->doomed) finish_later(exec, mcg_error_copy(error));
+  for (mcg_exec *exec = session->execs; exec; exec = exec->after) {
+    if (mcg_errand_waits(exec)) /* it has not begun: its fiber ends it */
+      mcg_errand_abort(exec, error);
+    else if (!exec->doomed)
+      finish_later(exec, mcg_error_copy(error));
+  }
 }
 
 void mcg_execs_end(mcg_session *session)
@@ -262,7 +295,13 @@ static void deadline_reached(uv_timer_t *timer)
 void mcg_exec_cancel(mcg_exec *exec)
 {
   if (exec->killed || exec->finished || exec->finishing) return;
-  mcg_fail(&exec->error, MCG_CANCELED, NULL, "the command was canceled");
+  auto_error mcg_error *canceled = NULL;
+  mcg_fail(&canceled, MCG_CANCELED, NULL, "the command was canceled");
+  if (mcg_errand_waits(exec)) {
+    mcg_errand_abort(exec, canceled);
+    return;
+  }
+  if (!exec->error) exec->error = mcg_steal_pointer(&canceled);
   exec_kill(exec);
 }
 
@@ -434,38 +473,44 @@ static mcg_exec *exec_new(mcg_session *session, const mcg_exec_spec *spec,
   return exec;
 }
 
+int mcg_exec_launch(mcg_exec *exec, const mcg_exec_spec *spec, mcg_error **err)
+{
+  mcg_session *session = exec->session;
+  mcg_wire body;
+  mcg_wire_init(&body);
+  exec->began_ns = uv_hrtime();
+  int rc = mcg_exec_encode(session, spec, &body, err);
+  if (!rc)
+    rc = mcg_channel_open(session->stream, &body, flags_of(spec), &channel_events, exec,
+                          &exec->channel, err);
+  mcg_wire_fini(&body);
+  if (rc == 0 && feed_stdin(exec, spec, err) < 0) {
+    mcg_channel_kill(exec->channel);
+    mcg_channel_release(exec->channel);
+    exec->channel = NULL;
+    rc = -1;
+  }
+  if (rc < 0) return -1;
+  arm_timer(exec, spec->timeout_ms);
+  session->exec_count++;
+  return 0;
+}
+
+/* What can be refused at once is; without anybody to ask it starts at once, too. */
 int mcg_exec_start(mcg_session *session, const mcg_exec_spec *given, const mcg_exec_events *events,
                    void *data, mcg_exec **out, mcg_error **err)
 {
   mcg_exec_spec spec;
-  mcg_wire body;
-  mcg_wire_init(&body);
-  if (mcg_session_alive(session, err) < 0 || mcg_exec_spec_read(given, &spec, err) < 0 ||
-      mcg_exec_encode(session, &spec, &body, err) < 0) {
-    mcg_wire_fini(&body);
-    return -1;
-  }
+  if (mcg_session_alive(session, err) < 0 || mcg_exec_spec_read(given, &spec, err) < 0) return -1;
   mcg_exec *exec = exec_new(session, &spec, events, data);
-  if (!exec) {
-    mcg_wire_fini(&body);
-    return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a command");
-  }
-  exec->began_ns = uv_hrtime();
-  int rc = mcg_channel_open(session->stream, &body, flags_of(&spec), &channel_events, exec,
-                            &exec->channel, err);
-  mcg_wire_fini(&body);
-  if (rc == 0 && feed_stdin(exec, &spec, err) < 0) {
-    mcg_channel_kill(exec->channel);
-    mcg_channel_release(exec->channel);
-    rc = -1;
-  }
+  if (!exec) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a command");
+  int rc = mcg_errand_needed(session) ? mcg_errand_start(exec, &spec, err)
+                                      : mcg_exec_launch(exec, &spec, err);
   if (rc < 0) {
     exec_unref(exec);
     return -1;
   }
-  arm_timer(exec, spec.timeout_ms);
   exec_link(exec);
-  session->exec_count++;
   if (out) *out = exec;
   return 0;
 }
@@ -495,6 +540,10 @@ int mcg_exec_write(mcg_exec *exec, const void *bytes, size_t len, mcg_done done,
     return mcg_fail(err, MCG_UNAVAILABLE, NULL, "the command has ended");
   mcg_exec_pending *pending = malloc(sizeof *pending);
   if (!pending) return mcg_fail(err, MCG_NOMEM, NULL, "no memory to write to a command");
+  if (mcg_errand_waits(exec)) {
+    free(pending);
+    return mcg_errand_write(exec, bytes, len, done, data, err);
+  }
   *pending = (mcg_exec_pending){.exec = exec, .done = done, .data = data, .after = exec->writes};
   if (mcg_channel_write(exec->channel, bytes, len, write_taken, pending, err) < 0) {
     free(pending);
@@ -505,14 +554,22 @@ int mcg_exec_write(mcg_exec *exec, const void *bytes, size_t len, mcg_done done,
   return 0;
 }
 
+bool mcg_exec_waits(const mcg_exec *exec)
+{
+  return mcg_errand_waits(exec);
+}
+
 void mcg_exec_close_stdin(mcg_exec *exec)
 {
-  if (!exec->finished) mcg_channel_close_stdin(exec->channel);
+  if (mcg_errand_waits(exec))
+    mcg_errand_close_stdin(exec);
+  else if (!exec->finished)
+    mcg_channel_close_stdin(exec->channel);
 }
 
 void mcg_exec_resume(mcg_exec *exec, int stream)
 {
-  if (!exec->finished) mcg_channel_resume(exec->channel, stream);
+  if (!exec->finished && exec->channel) mcg_channel_resume(exec->channel, stream);
 }
 
 int mcg_exec_signal(mcg_exec *exec, const char *name, mcg_error **err)
@@ -525,6 +582,7 @@ int mcg_exec_signal(mcg_exec *exec, const char *name, mcg_error **err)
   }
   if (exec->finished || exec->exited)
     return mcg_fail(err, MCG_NOT_FOUND, NULL, "the command has ended");
+  if (mcg_errand_waits(exec)) return mcg_errand_signal(exec, number, err);
   return mcg_channel_signal(exec->channel, number, err);
 }
 
@@ -532,5 +590,6 @@ int mcg_exec_resize(mcg_exec *exec, uint16_t cols, uint16_t rows, mcg_error **er
 {
   if (exec->finished || exec->exited)
     return mcg_fail(err, MCG_NOT_FOUND, NULL, "the command has ended");
+  if (mcg_errand_waits(exec)) return mcg_errand_resize(exec, cols, rows);
   return mcg_channel_resize(exec->channel, cols, rows, err);
 }

@@ -25,7 +25,8 @@ struct mcg_exec {
   uv_timer_t timer; /* its deadline, then the grace of a kill */
   bool has_timer;
   mcg_later later;
-  uint64_t began_ns;
+  struct mcg_errand *errand; /* pipeline.c: the steps before and after it; or NULL */
+  uint64_t began_ns, ended_ns;
   int pid;
   mcg_exit exit;
   mcg_error *error; /* what it will complete with, instead of a result */
@@ -34,6 +35,7 @@ struct mcg_exec {
   bool killed, timed_out, oom_killed, no_memory;
   bool doomed; /* the whole sandbox goes, because this could not be ended */
   bool finishing, finished;
+  char signal_room[16]; /* the name of a real-time signal */
 };
 
 /* Takes a spec of another version of the header for what it is. */
@@ -41,5 +43,15 @@ int mcg_exec_spec_read(const mcg_exec_spec *given, mcg_exec_spec *out, mcg_error
 /* The fields of EXEC; `invalid` for what cannot be a command. */
 int mcg_exec_encode(const mcg_session *session, const mcg_exec_spec *spec, mcg_wire *out,
                     mcg_error **err);
+
+/* The last step of starting: hands it to the sandbox. Without one it was never begun. */
+int mcg_exec_launch(mcg_exec *exec, const mcg_exec_spec *spec, mcg_error **err);
+/* Of a command that never reached the sandbox. From the loop; takes the error. */
+void mcg_exec_fail(mcg_exec *exec, mcg_error *take_error);
+/* The very last step: tells who started it. From the loop. */
+void mcg_exec_tell(mcg_exec *exec);
+/* What it would be told now; its texts are borrowed from the command. NULL when there is no result, and
+ * then *error (borrowed) says why. */
+const mcg_result *mcg_exec_outcome(mcg_exec *exec, mcg_result *room, const mcg_error **error);
 
 #endif

@@ -18,9 +18,26 @@ struct mcg_pool {
 /* What the sandbox is made of; what only commands and people see of a session is left out. */
 static char *kind_of(const mcg_config *config)
 {
+  /* clang-format off */
   static const char *const of_no_matter[] = {
-      "labels",      "tenant", "run_id",         "ttl_s", "pool",     "user",    "manifest",
-      "environment", "hooks",  "hook_timeout_s", "audit", "selector", "failover"};
+    "labels",
+    "tenant",
+    "run_id",
+    "ttl_s",
+    "pool",
+    "user",
+    "manifest",
+    "environment",
+    "hooks",
+    "hook_timeout_s",
+    "audit",
+    "selector",
+    "failover",
+    "tools",
+    "allowed_tools",
+    "guardrail",
+  };
+  /* clang-format on */
   json_t *copy = json_copy(config->root);
   for (size_t i = 0; copy && i < sizeof of_no_matter / sizeof *of_no_matter; i++)
     json_object_del(copy, of_no_matter[i]);

@@ -29,7 +29,7 @@ struct mcg_session {
   mcg_phase state;
   bool placed;
   bool unaudited; /* the engine's own, and nobody's: parked, or for fetching */
-  bool stopping; /* the keeper was asked to end it, and will answer */
+  bool stopping;  /* the keeper was asked to end it, and will answer */
   mcg_place place;
   char *directory; /* where init says it works, where the backend cannot know */
   mcg_stream *stream;

@@ -112,6 +112,11 @@ static int give(mcg_error *take_error, mcg_error **err)
   return -1;
 }
 
+bool mcg_audit_on(const mcg_session *session)
+{
+  return mcg_sinks_any(sinks_of(session));
+}
+
 int mcg_audit_start(mcg_session *session, const mcg_event *event, mcg_audit_op **out,
                     mcg_error **err)
 {

@@ -40,6 +40,8 @@ typedef struct mcg_event {
   const json_t *enforcement, *usage;
 } mcg_event;
 
+/* Somebody is told of what this session does. */
+bool mcg_audit_on(const mcg_session *session);
 /* Parks only where a sink must be waited for; not ended by cancel meanwhile. *out is NULL for a session
  * without a log, which is fine for the calls below. -1 is `audit_failed`. */
 int mcg_audit_start(mcg_session *session, const mcg_event *event, mcg_audit_op **out,

@@ -19,6 +19,7 @@
 #define MCG_LUA_ARRAY "mooncage.array"
 #define MCG_LUA_EXPLANATION "mooncage.explanation"
 #define MCG_LUA_QUESTION "mooncage.question"
+#define MCG_LUA_TOOL "mooncage.tool"
 
 typedef struct mcg_lua mcg_lua;
 typedef struct mcg_task mcg_task;
@@ -38,15 +39,17 @@ struct mcg_task {
   mcg_task *next;          /* in the ready queue */
   mcg_task *older, *newer; /* among the live ones */
   mcg_task_state state;
-  int nargs;     /* values on L that the next resume takes */
-  bool outside;  /* stands for the code outside any task: waits by turning the loop */
-  bool woken;    /* outside only: the wait is over */
-  bool canceled; /* each wait ends with `canceled` from now on */
-  bool shielded; /* but this one does not */
-  bool begun;    /* has run */
-  bool told;     /* the next resume says `canceled` */
-  bool observed; /* somebody asked how it ended */
-  bool owed;     /* somebody needs its answer: it runs also when it was canceled before it began */
+  int nargs;        /* values on L that the next resume takes */
+  bool outside;     /* stands for the code outside any task: waits by turning the loop */
+  bool woken;       /* outside only: the wait is over */
+  bool canceled;    /* each wait ends with `canceled` from now on */
+  bool shielded;    /* but this one does not */
+  bool begun;       /* has run */
+  bool told;        /* the next resume says `canceled` */
+  bool observed;    /* somebody asked how it ended */
+  const char *tool; /* of call_tool, which runs in it; or NULL */
+  const mcg_session *tool_session; /* only compared */
+  bool owed; /* somebody needs its answer: it runs also when it was canceled before it began */
   bool
       inside; /* it answers the engine, or was spawned by one that does: its commands fire no hooks */
   void (*cancel)(mcg_task *task, void *what); /* ends the wait it is in */
@@ -200,6 +203,8 @@ int mcg_lua_session_open(lua_State *L);
 int mcg_lua_session_resume(lua_State *L);
 int mcg_lua_select(lua_State *L);
 int mcg_lua_live(lua_State *L);
+int mcg_lua_session_methods(lua_State *L);   /* core.session_methods() -> the table, for more */
+int mcg_lua_session_functions(lua_State *L); /* core.functions_of(session, functions | nil) */
 void mcg_lua_session_setup(lua_State *L);
 extern const luaL_Reg mcg_lua_file_methods[]; /* file.c */
 int mcg_lua_workspace_persist(lua_State *L);  /* workspace.c */
@@ -215,7 +220,7 @@ void mcg_lua_select_setup(lua_State *L);
 void mcg_lua_push_session(lua_State *L, mcg_lua *host, mcg_session *take_session);
 
 /* ---- decide.c: what the engine asks of Lua */
-/* False: the value at `functions` is no table, nobody is asked. Raises when memory is out. */
+/* False: nobody is asked: the value at `functions` is no table, or its `asks` is empty. Raises when memory is out. */
 bool mcg_lua_deciders(lua_State *L, int functions, mcg_deciders *out);
 void mcg_lua_deciders_drop(const mcg_deciders *deciders); /* the engine did not take them */
 /* A task that answers the engine closes the session: nobody shall wait for the one, and the other for
@@ -223,8 +228,18 @@ void mcg_lua_deciders_drop(const mcg_deciders *deciders); /* the engine did not 
 void mcg_lua_questions_settle(mcg_lua *host, const mcg_session *session);
 void mcg_lua_questions_end(mcg_lua *host); /* all of them, with `canceled` */
 int mcg_lua_decide(lua_State *L);          /* core.decide */
+/* What the task that starts a command adds to it: whose tool it is, that no hook is told. */
+void mcg_lua_spec_by_task(const mcg_lua *host, const mcg_session *session, mcg_exec_spec *spec);
+/* Of whatever was thrown: an error table keeps its code. Its metamethods are not asked. */
+mcg_error *mcg_lua_error_at(lua_State *L, int index);
+int mcg_lua_words(lua_State *L); /* core.words */
 int mcg_lua_set_decider(lua_State *L);
 void mcg_lua_decide_setup(lua_State *L);
+
+/* ---- tool.c */
+int mcg_lua_tool_start(lua_State *L);
+int mcg_lua_tool_scope(lua_State *L);
+void mcg_lua_tool_setup(lua_State *L);
 
 /* ---- spec.c: a command and its options, from Lua */
 typedef struct mcg_lua_spec {

@@ -179,6 +179,11 @@ static const luaL_Reg functions[] = {
     {"set_pump", set_pump},
     {"set_decider", mcg_lua_set_decider},
     {"decide", mcg_lua_decide},
+    {"words", mcg_lua_words},
+    {"tool_start", mcg_lua_tool_start},
+    {"tool_scope", mcg_lua_tool_scope},
+    {"session_methods", mcg_lua_session_methods},
+    {"functions_of", mcg_lua_session_functions},
     {"backends", backends},
     {"nearest", nearest},
     {"select", mcg_lua_select},
@@ -207,6 +212,7 @@ __attribute__((visibility("default"))) int luaopen_mooncage_core(lua_State *L)
     mcg_lua_session_setup(L);
     mcg_lua_select_setup(L);
     mcg_lua_decide_setup(L);
+    mcg_lua_tool_setup(L);
     luaL_newmetatable(L, MCG_LUA_ARRAY);
     lua_pop(L, 1);
   }

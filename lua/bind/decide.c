@@ -54,8 +54,7 @@ static const char *raw_text(lua_State *L, int index, const char *key)
   return text;
 }
 
-/* Of whatever was thrown: an error table keeps its code. The value's metamethods are not asked. */
-static mcg_error *error_at(lua_State *L, int index)
+mcg_error *mcg_lua_error_at(lua_State *L, int index)
 {
   if (lua_type(L, index) == LUA_TSTRING)
     return mcg_error_new(MCG_INVALID, lua_tostring(L, index), NULL);
@@ -230,7 +229,7 @@ static int question_fail(lua_State *L)
 {
   question *q = check_question(L);
   lua_settop(L, 2);
-  if (q->question) answer_error(q, error_at(L, 2));
+  if (q->question) answer_error(q, mcg_lua_error_at(L, 2));
   return 0;
 }
 
@@ -326,7 +325,7 @@ static void on_question(void *data, unsigned kind, const char *json, mcg_questio
   int rc = lua_cpcall(host->L, ask_protected, &a);
   host->callback = outer;
   if (rc == 0) return;
-  mcg_error *error = error_at(host->L, lua_gettop(host->L));
+  mcg_error *error = mcg_lua_error_at(host->L, lua_gettop(host->L));
   lua_pop(host->L, 1);
   question *made = host->questions; /* the newest, when there is one */
   if (a.open)
@@ -371,6 +370,7 @@ bool mcg_lua_deciders(lua_State *L, int functions, mcg_deciders *out)
   luaL_checktype(L, -1, LUA_TTABLE);
   unsigned asks = kinds_in(L, lua_gettop(L));
   lua_pop(L, 1);
+  if (!asks) return false;
   lua_pushvalue(L, functions);
   int ref = luaL_ref(L, LUA_REGISTRYINDEX);
   struct mcg_lua_deciders *d = malloc(sizeof *d);
@@ -411,6 +411,37 @@ void mcg_lua_questions_end(mcg_lua *host)
 {
   while (host->questions)
     answer_error(host->questions, mcg_error_new(MCG_CANCELED, "Lua is being left", NULL));
+}
+
+void mcg_lua_spec_by_task(const mcg_lua *host, const mcg_session *session, mcg_exec_spec *spec)
+{
+  const mcg_task *task = host->current ? host->current : host->outside;
+  spec->quiet = task->inside;
+  if (!spec->tool && task->tool && task->tool_session == session) spec->tool = task->tool;
+}
+
+struct text {
+  const char *bytes;
+  size_t len;
+  mcg_error *err;
+};
+
+static char *get_words(void *from)
+{
+  struct text *text = from;
+  return mcg_shell_words(text->bytes, text->len, &text->err);
+}
+
+/* core.words(text) -> the words of one simple command, or nil, why it is none */
+int mcg_lua_words(lua_State *L)
+{
+  struct text text = {.bytes = luaL_checklstring(L, 1, &text.len)};
+  if (mcg_lua_text_from(L, get_words, &text))
+    return mcg_lua_decode(L, lua_tostring(L, -1), lua_objlen(L, -1)) < 0 ? 2 : 1;
+  lua_pushnil(L);
+  lua_pushstring(L, text.err->message);
+  mcg_error_free(text.err);
+  return 2;
 }
 
 /* core.set_decider(function(question, kind, functions, asked)) */

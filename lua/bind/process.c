@@ -30,7 +30,8 @@ struct mcg_lua_process {
   bool has_callback[3], raised;
   struct queue queues[3]; /* 1 and 2 are used */
   mcg_pump *pump;
-  int lost; /* errno of a write to one of our descriptors */
+  bool bound; /* the pump may read: before, our terminal is for questions */
+  int lost;   /* errno of a write to one of our descriptors */
   mcg_task **waiters;
   size_t waiter_count;
 };
@@ -174,6 +175,8 @@ static void on_started(void *data, int pid)
 {
   mcg_lua_process *p = data;
   p->pid = pid;
+  if (p->pump && p->exec && !p->bound) mcg_pump_bind(p->pump, p->exec);
+  p->bound = true;
 }
 
 static bool on_output(void *data, int stream, const void *bytes, size_t len)
@@ -370,6 +373,7 @@ static bool start(lua_State *L, const char *const *extra, const char *what, bool
     return false;
   }
   mcg_error *err = NULL;
+  mcg_lua_spec_by_task(p->host, session->session, &parsed.spec);
   if (mcg_exec_start(session->session, &parsed.spec, &process_events, p, &p->exec, &err) < 0) {
     p->over = true;
     if (p->pump) mcg_pump_finish(p->pump, NULL, NULL);
@@ -378,7 +382,8 @@ static bool start(lua_State *L, const char *const *extra, const char *what, bool
     mcg_lua_nil_error(L, err);
     return false;
   }
-  if (p->pump) mcg_pump_bind(p->pump, p->exec);
+  p->bound = !mcg_exec_waits(p->exec);
+  if (p->pump && p->bound) mcg_pump_bind(p->pump, p->exec);
   if (parsed.stdin_function) {
     lua_pushvalue(L, source);
     spawn_feeder(L, p, *self);

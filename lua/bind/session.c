@@ -364,6 +364,29 @@ static int session_index(lua_State *L)
   return 1;
 }
 
+static const char METHODS_KEY = 0;
+
+int mcg_lua_session_methods(lua_State *L)
+{
+  lua_pushlightuserdata(L, (void *)&METHODS_KEY);
+  lua_rawget(L, LUA_REGISTRYINDEX);
+  return 1;
+}
+
+/* The functions of its config are kept beside its facts: they live as long as it does. */
+int mcg_lua_session_functions(lua_State *L)
+{
+  luaL_checkudata(L, 1, MCG_LUA_SESSION);
+  lua_settop(L, 2);
+  lua_getfenv(L, 1);
+  if (lua_istable(L, 2)) {
+    lua_pushvalue(L, 2);
+    lua_setfield(L, 3, "_functions");
+  }
+  lua_getfield(L, 3, "_functions");
+  return 1;
+}
+
 static int session_tostring(lua_State *L)
 {
   luaL_checkudata(L, 1, MCG_LUA_SESSION);
@@ -405,6 +428,9 @@ void mcg_lua_session_setup(lua_State *L)
   mcg_lua_class(L, MCG_LUA_SESSION, session_methods, session_gc);
   lua_getfield(L, -1, "__index");
   luaL_setfuncs(L, mcg_lua_file_methods, 0);
+  lua_pushlightuserdata(L, (void *)&METHODS_KEY);
+  lua_pushvalue(L, -2);
+  lua_rawset(L, LUA_REGISTRYINDEX);
   lua_pushcclosure(L, session_index, 1);
   lua_setfield(L, -2, "__index");
   lua_pushcfunction(L, session_tostring);

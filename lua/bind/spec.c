@@ -7,7 +7,7 @@
 
 static const char *const exec_keys[] = {"cwd",        "env",    "stdin",     "timeout",
                                         "user",       "pty",    "on_stdout", "on_stderr",
-                                        "max_output", "detach", NULL};
+                                        "max_output", "detach", "tool",      NULL};
 
 #define KEYS_MAX 24
 
@@ -147,6 +147,7 @@ void mcg_lua_parse_spec(lua_State *L, int cmd, int options, const char *const *e
   }
   spec->cwd = mcg_lua_text_field(L, options, "cwd", what);
   spec->user = mcg_lua_text_field(L, options, "user", what);
+  spec->tool = mcg_lua_text_field(L, options, "tool", what);
   spec->env = read_env(L, options, what);
   spec->detach = mcg_lua_bool_field(L, options, "detach", what);
   double timeout = mcg_lua_number_field(L, options, "timeout", what, 0, 0.001, 1e9);

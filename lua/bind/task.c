@@ -441,7 +441,9 @@ int mcg_lua_task_spawn(lua_State *L)
   luaL_checkstack(task->L, nargs + 1, "too many arguments");
   lua_xmove(L, task->L, nargs + 1);
   task->nargs = nargs;
-  task->inside = host->current && host->current->inside;
+  const mcg_task *parent = host->current ? host->current : host->outside;
+  task->inside = parent && parent->inside;
+  if (parent) task->tool = parent->tool, task->tool_session = parent->tool_session;
   live_add(task);
   make_ready(task);
   return 1;

@@ -5,6 +5,7 @@
 -- "select", "tenant" and "guardrail" it must not wait, and calls the user's function through
 -- core.decide, which bounds it. For "confirm", "hook" and "event" it runs in a task of its own.
 local core = require "mooncage.core"
+local tools = require "mooncage.tools"
 
 local decide = {}
 
@@ -32,9 +33,61 @@ local function asks(functions, kind)
   table.insert(functions.asks, kind)
 end
 
+-- ---- bytes ------------------------------------------------------------------------------------
+
+local BASE64 = {}
+for i = 0, 63 do
+  local alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+  BASE64[alphabet:byte(i + 1)] = i
+end
+
+---What JSON cannot hold comes as { base64 = "…" }.
+local function bytes(value)
+  if type(value) ~= "table" or type(value.base64) ~= "string" then return value end
+  local text, parts = value.base64:gsub("=+$", ""), {}
+  for at = 1, #text, 4 do
+    local n, count = 0, 0
+    for i = at, at + 3 do
+      local digit = BASE64[text:byte(i) or 0]
+      n = n * 64 + (digit or 0)
+      if digit then count = count + 1 end
+    end
+    parts[#parts + 1] = string.char(math.floor(n / 65536), math.floor(n / 256) % 256, n % 256)
+      :sub(1, count - 1)
+  end
+  return table.concat(parts)
+end
+
+---Turns them back, at every place where a command or a result may have them.
+local function with_bytes(object)
+  for key, value in pairs(object or {}) do
+    if type(value) == "table" and #value > 0 then
+      for i, each in ipairs(value) do value[i] = bytes(each) end
+    else
+      object[key] = bytes(value)
+    end
+  end
+  return object
+end
+
 -- ---- hooks -------------------------------------------------------------------------------------
 
+---Who is meant: { id = of the command, session = the object }.
+local function exec_of(asked, session)
+  local exec = asked.exec
+  exec.session = session
+  return exec
+end
+
 local HOOKS = {
+  on_sandbox_exec_start = function(functions, asked, session)
+    return functions.context_of(asked), functions.agent, with_bytes(asked.command),
+      exec_of(asked, session)
+  end,
+  on_sandbox_exec_end = function(functions, asked, session)
+    return functions.context_of(asked), functions.agent, with_bytes(asked.command),
+      with_bytes(asked.result), exec_of(asked, session)
+  end,
   on_sandbox_start = function(functions, asked, session)
     return functions.context_of(asked), functions.agent, session
   end,
@@ -51,7 +104,9 @@ local function hook_names()
 end
 
 function answerers.hook(functions, asked, question)
-  functions.hooks[asked.hook](HOOKS[asked.hook](functions, asked, question:session()))
+  local session = question:session()
+  if session then core.functions_of(session, functions) end
+  functions.hooks[asked.hook](HOOKS[asked.hook](functions, asked, session))
 end
 
 local function split_hooks(config, functions, level)
@@ -128,6 +183,61 @@ local function split_audit(config, functions)
   asks(functions, "event")
 end
 
+-- ---- guardrail ------------------------------------------------------------------------------
+
+---What a guardrail says, as data. All that is not a plain yes is a no; what makes no sense is said.
+local function verdict(said, reason, rule)
+  if reason ~= nil and type(reason) ~= "string" then reason = nil end
+  if rule ~= nil and type(rule) ~= "string" then rule = nil end
+  if said == true then return { allow = true, reason = reason, rule = rule } end
+  if said == false then return { allow = false, reason = reason, rule = rule } end
+  if said == "ask" then return { ask = true, reason = reason, rule = rule } end
+  local rewrite = type(said) == "table" and rawget(said, "rewrite")
+  if type(rewrite) == "table" then
+    local argv = {}
+    for i = 1, #rewrite do argv[i] = rawget(rewrite, i) end
+    return { rewrite = core.array(argv), reason = reason, rule = rule }
+  end
+  return { allow = false, rule = rule, reason = ("it returned %s, which is no decision"):format(
+    type(said) == "string" and ("%q"):format(said:sub(1, 40)) or "a value of type " .. type(said)) }
+end
+
+function answerers.guardrail(functions, asked)
+  return verdict(core.decide("guardrail", functions.guardrail, with_bytes(asked.command),
+    functions.context_of()))
+end
+
+---What the one who is asked says: true, or false and why.
+function answerers.confirm(functions, asked)
+  local said, reason = functions.on_ask(with_bytes(asked.command), functions.context_of(),
+    asked.reason)
+  return { allow = said == true, reason = type(reason) == "string" and reason or nil }
+end
+
+local function split_guardrail(config, functions, level)
+  for _, name in ipairs { "guardrail", "on_ask" } do
+    local fn = config[name]
+    if fn ~= nil and type(fn) ~= "function" then
+      misuse(level + 1, "%s must be a function, not a %s", name, type(fn))
+    end
+    functions[name] = fn
+    config[name] = nil
+  end
+  if functions.guardrail then
+    config.guardrail = true
+    asks(functions, "guardrail")
+    if functions.on_ask then asks(functions, "confirm") end
+  end
+end
+
+-- ---- tools ------------------------------------------------------------------------------------
+
+local function split_tools(config, functions, level)
+  local names
+  functions.tools, names = tools.read(config.tools, function(...) misuse(level + 3, ...) end)
+  config.tools = #names > 0 and core.array(names) or nil
+end
+
 -- ---- who it is for -----------------------------------------------------------------------------
 
 ---`context` and `agent` go to functions as they are; a context is given who the session is for.
@@ -186,15 +296,17 @@ end
 ---Takes the functions out of a config, which is the caller's own copy.
 ---@param config table
 ---@param level integer of the caller's caller, for errors
----@return table config plain data, table? functions for core.open; nil when there are none
+---@return table config plain data, table functions for core.open
 function decide.split(config, level)
   local functions = new_functions()
   split_hooks(config, functions, level + 1)
   split_selector(config, functions, level + 1)
   split_audit(config, functions)
+  split_guardrail(config, functions, level + 1)
+  split_tools(config, functions, level + 1)
   split_identity(config, functions, level + 1)
   split_tenants(config, functions, level + 1)
-  return config, #functions.asks > 0 and functions or nil
+  return config, functions
 end
 
 return decide

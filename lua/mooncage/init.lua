@@ -13,6 +13,7 @@ local mooncage = {
   resume = core.resume,
   doctor = core.doctor,
   rank = core.rank,
+  words = core.words,
   json = { encode = core.encode, decode = core.decode, array = core.array, null = core.null },
 }
 
@@ -72,16 +73,20 @@ local function explain(config, session, err)
   return nil, err
 end
 
-local function open(prepared, functions)
-  if not prepared then return nil, functions end
-  return core.open(prepared, functions)
+local function open_session(config, level)
+  local data, functions = prepare(config, level)
+  if not data then return explain(config, nil, functions) end
+  local session, err = core.open(data, functions)
+  if session then core.functions_of(session, functions) end
+  return explain(config, session, err)
 end
 
 ---Opens a sandbox; close it with session:close(), or let mooncage.with do both.
 ---@param config mooncage.Config?
 ---@return mooncage.Session? session, mooncage.Error? err
 function mooncage.open(config)
-  return explain(config, open(prepare(config, 2)))
+  local session, err = open_session(config, 3)
+  return session, err
 end
 
 ---The candidate that mooncage.open would take first, and what is said of each; opens nothing.
@@ -129,7 +134,7 @@ function mooncage.with(config, fn)
   if type(fn) ~= "function" then
     error(("mooncage: with: the second argument must be a function, not a %s"):format(type(fn)), 2)
   end
-  local session, err = explain(config, open(prepare(config, 2)))
+  local session, err = open_session(config, 3)
   if not session then return nil, err end
   return finish(session, pcall(fn, session))
 end

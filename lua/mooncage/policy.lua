@@ -117,6 +117,7 @@ local function environment()
     getmetatable = table_metatable,
     mooncage = {
       rank = function(...) return require("mooncage").rank(...) end,
+      words = core.words,
     },
   }
   for _, name in ipairs(BASE) do env[name] = _G[name] end

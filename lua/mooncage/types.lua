@@ -113,6 +113,10 @@ local mooncage = {}
 ---@field project string? a directory of the host whose copy-on-write view is the workspace
 ---@field on_log fun(level: "debug"|"info"|"warning"|"error", message: string)? must not wait
 ---@field audit mooncage.AuditSink|mooncage.AuditSink[]|false|nil where events go: a file a user and month, unless told otherwise; false: no log
+---@field allowed_tools string[]? which tools may be used; default: all. A command counts as "shell"
+---@field tools table<string, mooncage.Tool>? tools of your own, for session:call_tool
+---@field guardrail (fun(command: mooncage.Command, context: table): boolean|"ask"|{ rewrite: string[] }, string?, string?)? may this command run: an answer, why, by which rule. Must not wait; all but a plain yes is a no
+---@field on_ask (fun(command: mooncage.Command, context: table, reason: string?): boolean, string?)? who is asked when the guardrail says "ask"; may wait. Without it that is a no
 ---@field hooks mooncage.Hooks? functions that are told what happens
 ---@field hook_timeout_s number? how long one hook may take; 30
 ---@field context table? goes to hooks as it is, with tenant, run_id and labels beside it
@@ -123,6 +127,29 @@ local mooncage = {}
 ---@class mooncage.Hooks
 ---@field on_sandbox_start fun(context: table, agent: any, session: mooncage.Session)? the session is open; open() has not returned
 ---@field on_sandbox_stop fun(context: table, agent: any, session: mooncage.Session, usage: table)? nothing of it lives; close() has not returned
+---@field on_sandbox_exec_start fun(context: table, agent: any, command: mooncage.Command, exec: mooncage.Exec)? it was allowed, and does not run yet. Not for a PTY
+---@field on_sandbox_exec_end fun(context: table, agent: any, command: mooncage.Command, result: mooncage.Result?, exec: mooncage.Exec)? exactly once for each start
+
+---Which command a hook is told of.
+---@class mooncage.Exec
+---@field id string as in the audit log
+---@field session mooncage.Session
+---@field error mooncage.Error? why there is no result
+
+---What a guardrail and hooks are told of a command.
+---@class mooncage.Command
+---@field argv string[]? or
+---@field shell string? text for /bin/sh -c
+---@field words string[]? argv; of shell text its words when it is one simple command, else nil
+---@field tool string what it counts as
+---@field cwd string?
+---@field env_names string[] of the variables it is given
+---@field has_stdin boolean
+---@field pty boolean
+
+---A tool runs on the host; its commands run in the session that it is given. With sandbox = false it is
+---given none, and the log says so.
+---@alias mooncage.Tool fun(args: table, session: mooncage.Session): ...|{ run: fun(args: table): ..., sandbox: boolean? }
 
 ---What a tenant gets: each can only tighten the config.
 ---@class mooncage.Overrides
@@ -180,6 +207,7 @@ function audit.stderr() end
 ---@field on_stdout fun(bytes: string)? called as output comes; must not wait; what it throws cancels the command
 ---@field on_stderr fun(bytes: string)?
 ---@field max_output integer? bytes kept of each stream, head and tail; default 1 MiB; 0: none
+---@field tool string? what it counts as for allowed_tools; default: the tool that runs it, else "shell"
 ---@field detach boolean? return once it runs; it lives on until the session ends
 
 ---@class mooncage.Result
@@ -221,6 +249,11 @@ function mooncage.open(config) end
 ---@param fn fun(session: mooncage.Session): ...
 ---@return any ... what fn returned; or nil, err when nothing could be opened
 function mooncage.with(config, fn) end
+
+---The words that /bin/sh would make of a text that is one simple command of plain words.
+---@param text string
+---@return string[]? words, string? why it is none
+function mooncage.words(text) end
 
 ---Takes up a session that a keeper holds, from the text of session:state(). Waits.
 ---@param state string
@@ -356,6 +389,14 @@ function Session:exec(cmd, options) end
 ---@param options mooncage.ExecOptions?
 ---@return mooncage.Process? process, mooncage.Error? err
 function Session:start(cmd, options) end
+
+---Calls a tool: one of the config's `tools`, or shell, read_file, write_file, edit_file, list_files,
+---search_files. What is wrong with the arguments comes back as an error, since a model may have written
+---them. Waits.
+---@param name string
+---@param args table?
+---@return any result, mooncage.Error? err
+function Session:call_tool(name, args) end
 
 ---Waits. Paths are as seen from inside, relative to the working directory or absolute.
 ---@param path string

@@ -326,6 +326,8 @@ typedef struct mcg_exec_spec {
   bool pty;            /* stdout carries the terminal, stderr is empty */
   uint16_t cols, rows; /* of the PTY; 0: 80 x 24 */
   bool detach;         /* completes once started; the command lives on with the session */
+  const char *tool;    /* what it counts as for allowed_tools; NULL: "shell" */
+  bool quiet;          /* no hook is told: for commands of hooks */
 } mcg_exec_spec;
 
 /* Everything in it is borrowed and gone when on_done returns. */
@@ -364,6 +366,8 @@ MCG_API int mcg_exec_start(mcg_session *session, const mcg_exec_spec *spec,
  * its stdin: `unavailable`. */
 MCG_API int mcg_exec_write(mcg_exec *exec, const void *bytes, size_t len, mcg_done done, void *data,
                            mcg_error **err);
+/* What has to come before it (guardrail, hook) is not over: the sandbox has not got it yet. */
+MCG_API bool mcg_exec_waits(const mcg_exec *exec);
 MCG_API void mcg_exec_close_stdin(mcg_exec *exec); /* after what was written */
 MCG_API void mcg_exec_resume(mcg_exec *exec, int stream);
 /* "SIGTERM", "TERM" or "15", to the command's process (its process group under a PTY). */
@@ -371,6 +375,19 @@ MCG_API int mcg_exec_signal(mcg_exec *exec, const char *name, mcg_error **err);
 MCG_API int mcg_exec_resize(mcg_exec *exec, uint16_t cols, uint16_t rows, mcg_error **err);
 /* Kills the command's whole tree; on_done then gets `canceled`. */
 MCG_API void mcg_exec_cancel(mcg_exec *exec);
+
+/* A tool that the host itself carries out: session:call_tool of Lua. Completes when it may begin:
+ * `tool_not_allowed` else. `path` is for the log, or NULL; `on_host`: it leaves the sandbox, which is in
+ * the log too. The receiver ends it with mcg_tool_finish, once. */
+typedef struct mcg_tool mcg_tool;
+typedef void (*mcg_tool_done)(void *data, mcg_tool *tool, mcg_error *error);
+MCG_API int mcg_tool_start(mcg_session *session, const char *name, const char *path, bool on_host,
+                           mcg_tool_done done, void *data, mcg_op **op, mcg_error **err);
+MCG_API void mcg_tool_finish(mcg_tool *tool, mcg_error *take_error); /* NULL: it went well */
+
+/* The words that /bin/sh would make of a text that is one simple command of plain words, as a JSON list
+ * (free with free()); NULL and `invalid` for every other text, with what makes it one. */
+MCG_API char *mcg_shell_words(const char *text, size_t len, mcg_error **err);
 
 /* ---- files, as seen from inside ----------------------------------------------------------- */
 
