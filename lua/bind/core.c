@@ -81,6 +81,15 @@ static int resolve(lua_State *L)
   return mcg_lua_decode(L, json, len) < 0 ? 2 : 1;
 }
 
+/* core.check(config): raises where it is no plain data */
+static int check(lua_State *L)
+{
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 1);
+  mcg_lua_encode(L, 1, "config");
+  return 0;
+}
+
 static int doctor(lua_State *L)
 {
   mcg_task *task = mcg_lua_enter(L);
@@ -195,6 +204,7 @@ static const luaL_Reg functions[] = {
     {"reap", reap},
     {"audit_verify", audit_verify},
     {"resolve", resolve},
+    {"check", check},
     {"exit", leave},
     {"error", new_error},
     {"cancel_all", cancel_all},

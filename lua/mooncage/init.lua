@@ -58,11 +58,7 @@ local function prepare(config, level)
     core.on_log(merged.on_log)
     merged.on_log = nil
   end
-  local ok, data, functions = pcall(decide.split, merged, level + 2)
-  if ok then return data, functions end
-  local said = locate and type(data) == "string" and data:match "mooncage: open: (.*)$"
-  if not said or config[said:match "^[%w_]*"] ~= nil then error(data, 0) end
-  return nil, core.error("invalid", said) -- of the defaults: not the caller's fault
+  return decide.split(merged, level + 1)
 end
 
 ---Says where an error came from that is about a key of the defaults.
@@ -75,7 +71,6 @@ end
 
 local function open_session(config, level)
   local data, functions = prepare(config, level)
-  if not data then return explain(config, nil, functions) end
   local session, err = core.open(data, functions)
   if session then core.functions_of(session, functions) end
   return explain(config, session, err)
@@ -94,7 +89,6 @@ end
 ---@return mooncage.Candidate? candidate, table explanation_or_err, mooncage.Explanation? why
 function mooncage.select(config)
   local data, functions = prepare(config, 2)
-  if not data then return explain(config, nil, functions) end
   local told, err = core.select(data, functions)
   if not told then return explain(config, nil, err) end
   return require("mooncage.select").told(told, data, functions and functions.overrides)
@@ -107,14 +101,28 @@ function mooncage.defaults(config, where)
   defaults, locate = config, where
 end
 
----What a config comes to, with what is in force where nothing was written; opens nothing.
+---What was thrown of a config, as an error that begins with the key.
+local function misused(thrown)
+  if type(thrown) == "table" then return thrown end
+  local said = tostring(thrown)
+  said = said:match "mooncage: open: (.*)$" or said:match "mooncage: config[%.%[](.*)$" or said
+  return core.error("invalid", said)
+end
+
+---What a config comes to, and what is in force where nothing was written; opens nothing.
 ---@return table? resolved, mooncage.Error? err
 function mooncage._resolve(config)
-  local ok, prepared, wrong = pcall(prepare, config, 2)
-  if ok and not prepared then return nil, wrong end
-  if ok then return core.resolve(prepared) end
-  if type(prepared) == "table" then return nil, prepared end
-  return nil, core.error("invalid", (tostring(prepared):gsub("^.-mooncage: open: ", "")))
+  local ok, resolved, err = pcall(function() return core.resolve((prepare(config, 3))) end)
+  if ok then return resolved, err end
+  return nil, misused(resolved)
+end
+
+---What can be said of a config without an engine: that its functions are some, the rest data.
+---@return true? ok, mooncage.Error? err
+function mooncage._check(config)
+  local ok, err = pcall(function() core.check((prepare(config, 3))) end)
+  if ok then return true end
+  return nil, misused(err)
 end
 
 local function finish(session, ok, ...)

@@ -52,3 +52,20 @@ rm mooncage.lua && mkfifo mooncage.lua
 check "a pipe is not waited for" gives 0 hi 'mooncage run -- echo hi' 'is no ordinary file'
 rm -r mooncage.lua elsewhere
 check "trusting nothing" gives 125 '' 'mooncage config trust none.lua' 'none.lua'
+
+# What is wrong with a file names it, and the line.
+config odd.lua $'return {\n  limits = { 2, memory_mb = 3 },\n}'
+check "a table with names and items" gives 2 '' 'mooncage --config odd.lua run -- true' 'odd.lua:2: limits: has both names'
+check "also for config show" gives 2 '' 'mooncage --config odd.lua config show' 'odd.lua:2:'
+config odd.lua $'local t = {}\nt.labels = t\nreturn t'
+check "a table that contains itself" gives 2 '' 'mooncage --config odd.lua run -- true' 'contains itself'
+config odd.lua $'return {\n  environment = { A = print },\n}'
+check "a function where there can be none" gives 2 '' 'mooncage --config odd.lua run -- true' 'odd.lua:2: environment.A: a function'
+config odd.lua $'\nreturn { tenants = mooncage.policy "tenant_routin" {} }'
+check "a policy that is not there" gives 125 '' 'mooncage --config odd.lua run -- true' 'odd.lua:2: there is no policy'
+config odd.lua $'\nerror {}'
+check "a throw of a table" gives 2 '' 'mooncage --config odd.lua run -- true' 'odd.lua:2: threw an error of type table'
+config odd.lua $'return { labels = setmetatable({}, { __index = error, __pairs = error }) }'
+check "a metatable is not asked" gives 0 hi 'mooncage --config odd.lua run -- echo hi'
+config odd.lua $'local function f()\n  local v = secret "NOT_THERE"\n  return v\nend\nreturn { environment = { A = f() } }'
+check "a missing secret has its line" gives 125 '' 'mooncage --config odd.lua run -- true' 'odd.lua:2: secret'

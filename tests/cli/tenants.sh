@@ -26,7 +26,6 @@ check "an id is not too long" gives 2 '' \
   "mooncage run --tenant \$(printf %065d 0) -- true" 'longer than 64'
 config ten.lua $'return {\n  tenants = 5,\n}'
 check "tenants that are no function" gives 2 '' 'mooncage --config ten.lua run -- true' 'ten.lua:2: tenants must be a function'
-check "also when a script opens the session" gives 1 '' \
-  "mooncage --config ten.lua run -e 'assert(require\"mooncage\".open())'" 'ten.lua:2: tenants must be a function'
+check "also for a script" gives 2 '' "mooncage --config ten.lua run -e 'print(1)'" 'ten.lua:2: tenants must be a function'
 config ten.lua 'return { tenants = function() error "boom" end }'
 check "tenants that throw" gives 2 '' 'mooncage --config ten.lua run --tenant a -- true' 'ten.lua:1: boom'

@@ -72,6 +72,31 @@ local function environment(path, mooncage)
   return setmetatable(extra, { __index = _G })
 end
 
+---The line of a file that is being run, seen from what it called.
+local function line_in(path)
+  for level = 2, 50 do
+    local about = debug.getinfo(level, "Sl")
+    if not about then return nil end
+    if about.source == "@" .. path then return about.currentline end
+  end
+end
+
+---What a file threw, as an error: ours name the place that called what threw them.
+local function thrown_error(path, line, thrown)
+  local place = line and ("%s:%d: "):format(path, line) or path .. ": "
+  if type(thrown) == "table" and type(thrown.message) == "string" then
+    local message = thrown.message
+    if message:sub(1, #path + 1) == path .. ":" then message = message:sub(#path + 3) end
+    return { code = thrown.code or "invalid", message = place .. message, fix = thrown.fix }
+  end
+  return {
+    code = "invalid",
+    message = type(thrown) == "string" and thrown
+      or ("%sthrew an error of type %s"):format(place, type(thrown)),
+    fix = "the file threw this; correct it there",
+  }
+end
+
 ---Lua's messages begin with the place: "@path:3: what". Ours name the path once.
 local function load_text(path, text, mooncage)
   if text:sub(1, 1) == "\27" then
@@ -80,11 +105,12 @@ local function load_text(path, text, mooncage)
   text = text:gsub("^#[^\n]*", "")
   local chunk, why = load(text, "@" .. path, "t", environment(path, mooncage))
   if not chunk then return invalid(why, "correct the Lua text there") end
-  local ok, value = pcall(chunk)
-  if not ok then
-    if type(value) == "table" and value.message then return nil, value end
-    return invalid(tostring(value), "the file threw this; correct it there")
-  end
+  local line
+  local ok, value = xpcall(chunk, function(thrown)
+    line = line_in(path)
+    return thrown
+  end)
+  if not ok then return nil, thrown_error(path, line, value) end
   if type(value) ~= "table" then
     return invalid(("%s: returns %s, not a table"):format(path, type(value)),
       "end the file with: return { ... }")

@@ -29,7 +29,7 @@ local function start(order)
   local config, failure, path = sandbox.config(flags)
   if not config then return nil, failure end
   local ttl = flags.ttl or tonumber(config.ttl_s) or HOUR
-  local session, err = sandbox.try_open(config)
+  local session, err = mooncage.open(config)
   if not session then return nil, sandbox.locate(err, path, flags) end
   local ends_at = os.time() + ttl
   local ok, problem = sandbox.copy_in(session, { ["copy-in"] = order.copies })

@@ -167,6 +167,8 @@ function sandbox.config(flags)
     config.audit = { type = "jsonl", path = assert(system.absolute(flags.audit)) }
   end
   if flags["best-effort"] then config.enforcement = "best_effort" end
+  local good, misuse = mooncage._check(config)
+  if not good then return nil, sandbox.locate(misuse, path, flags) end
   return config, nil, path
 end
 
@@ -245,16 +247,6 @@ function sandbox.locate(err, path, flags)
   return config_file.locate(err, path, sandbox.flags_of_keys(flags))
 end
 
----mooncage.open, for a configuration: what that throws of its keys is an error like any other.
----@return mooncage.Session? session, table? err
-function sandbox.try_open(config)
-  local ok, session, err = pcall(mooncage.open, config)
-  if ok then return session, err end
-  local said = type(session) == "string" and session:match "mooncage: open: (.*)$"
-  if not said then error(session, 0) end
-  return nil, { code = "invalid", message = said }
-end
-
 ---Opens a session as the file and the flags say.
 ---@param flags table
 ---@param limits table? for what neither says
@@ -269,7 +261,7 @@ function sandbox.open(flags, limits)
     for key, value in pairs(config.limits or {}) do merged[key] = value end
     config.limits = merged
   end
-  local session, err = sandbox.try_open(config)
+  local session, err = mooncage.open(config)
   if not session then return nil, sandbox.locate(err, path, flags) end
   return session
 end
