@@ -58,7 +58,8 @@ local function prepare(config, level)
     core.on_log(merged.on_log)
     merged.on_log = nil
   end
-  return decide.split(merged, level + 1)
+  local data, functions = decide.split(merged, level + 1) -- no tail call: its errors count levels
+  return data, functions
 end
 
 ---Says where an error came from that is about a key of the defaults.
