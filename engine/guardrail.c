@@ -2,6 +2,7 @@
  * Everything that is not a plain yes is a no: an error, a time-out, an answer that makes no sense, a
  * question that nobody can be asked. */
 #include "pipeline.h"
+#include "spend.h"
 #include <string.h>
 
 typedef struct verdict {
@@ -111,7 +112,9 @@ int mcg_guardrail_judge(mcg_session *session, const mcg_exec_spec *spec, json_t 
     return mcg_fail(err, MCG_COMMAND_DENIED, "use the configuration that the session was made with",
                     "the session has a guardrail, and this process does not");
   auto_json json_t *command = mcg_command_json(spec);
-  auto_json json_t *question = command ? json_pack("{s:O}", "command", command) : NULL;
+  auto_json json_t *question =
+      command ? json_pack("{s:O, s:o?}", "command", command, "spend", mcg_spend_facts(session))
+              : NULL;
   if (!question) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a command");
   mcg_error *error = NULL;
   json_t *answer = NULL;
@@ -126,6 +129,8 @@ int mcg_guardrail_judge(mcg_session *session, const mcg_exec_spec *spec, json_t 
     rc = take_rewrite(said.rewrite, rewritten, err);
   else if (!said.allow)
     rc = deny("the guardrail", &said, NULL, err);
+  else if (said.reason) /* a yes that has something to say: a budget that is nearly spent */
+    mcg_log(session->engine, MCG_LOG_WARNING, "session %.8s: %s", session->id, said.reason);
   json_decref(answer);
   return rc;
 }

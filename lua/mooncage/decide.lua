@@ -203,8 +203,9 @@ local function verdict(said, reason, rule)
 end
 
 function answerers.guardrail(functions, asked)
-  return verdict(core.decide("guardrail", functions.guardrail, with_bytes(asked.command),
-    functions.context_of()))
+  local context = functions.context_of()
+  context.spend = asked.spend
+  return verdict(core.decide("guardrail", functions.guardrail, with_bytes(asked.command), context))
 end
 
 ---What the one who is asked says: true, or false and why.
