@@ -247,6 +247,7 @@ struct mcg_audit *mcg_audit_of(mcg_engine *engine, mcg_error **err)
   if (engine->audit) return engine->audit;
   struct mcg_audit *audit = calloc(1, sizeof *audit);
   if (audit) audit->secrets = mcg_secrets_new();
+  if (audit) audit->refs = 1;
   if (audit && audit->secrets) return engine->audit = audit;
   free(audit);
   return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the audit log"), NULL;
@@ -260,18 +261,18 @@ int mcg_engine_secret(mcg_engine *engine, const void *bytes, size_t len, mcg_err
   return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a secret");
 }
 
+void mcg_audit_unref(struct mcg_audit *audit)
+{
+  if (--audit->refs) return;
+  mcg_secrets_free(audit->secrets);
+  free(audit);
+}
+
 void mcg_audit_end(mcg_engine *engine)
 {
   struct mcg_audit *audit = engine->audit;
   if (!audit) return;
-  while (audit->sinks) {
-    mcg_sink *sink = audit->sinks;
-    audit->sinks = sink->next;
-    mcg_writer_free(sink->writer);
-    free(sink->key);
-    sink->type->free(sink);
-  }
-  mcg_secrets_free(audit->secrets);
-  free(audit);
+  mcg_sinks_close(audit, true);
   engine->audit = NULL;
+  mcg_audit_unref(audit);
 }

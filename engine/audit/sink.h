@@ -59,6 +59,7 @@ struct mcg_sink {
   mcg_engine *engine;
   mcg_sink *next; /* of the engine */
   char *key;      /* what it was made from: the same makes no second one */
+  unsigned refs;  /* configurations that name it */
   bool quick;     /* a write may be tried on the loop's thread */
   struct mcg_writer *writer;
 };
@@ -79,7 +80,8 @@ int mcg_writer_new(mcg_sink *sink, mcg_error **err);
 /* Takes a reference to the line. With a posting: counts it there, and its failure fails the posting;
  * without: the line is kept until it can be written. */
 void mcg_writer_post(mcg_sink *sink, mcg_line *line, unsigned index, mcg_posting *posting);
-void mcg_writer_free(struct mcg_writer *writer); /* what was posted is written first */
+bool mcg_writer_at_rest(struct mcg_writer *writer); /* nothing is under way, nothing owed */
+void mcg_writer_free(struct mcg_writer *writer);    /* what was posted is written first */
 void mcg_line_unref(mcg_line *line);
 
 /* ---- event.c ------------------------------------------------------------------------------- */

@@ -164,6 +164,7 @@ static int add(mcg_engine *engine, struct mcg_sinks *sinks, const json_t *table,
   if (!sink) return -1;
   for (unsigned i = 0; i < sinks->count; i++)
     if (sinks->list[i] == sink) return 0;
+  sink->refs++;
   sinks->list[sinks->count++] = sink;
   return 0;
 }
@@ -187,18 +188,44 @@ static int add_all(mcg_engine *engine, struct mcg_sinks *sinks, const json_t *au
 
 int mcg_audit_read(mcg_engine *engine, const json_t *audit, struct mcg_sinks **out, mcg_error **err)
 {
+  struct mcg_audit *whole = mcg_audit_of(engine, err);
+  if (!whole) return -1;
   struct mcg_sinks *sinks = calloc(1, sizeof *sinks);
   if (!sinks) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the audit log");
+  sinks->audit = whole;
+  whole->refs++;
   if (add_all(engine, sinks, audit, err) < 0) {
-    free(sinks);
+    mcg_sinks_free(sinks);
     return -1;
   }
   *out = sinks;
   return 0;
 }
 
+void mcg_sinks_close(struct mcg_audit *audit, bool all)
+{
+  for (mcg_sink **at = &audit->sinks; *at;) {
+    mcg_sink *sink = *at;
+    if (!all && (sink->refs || !mcg_writer_at_rest(sink->writer))) {
+      at = &sink->next;
+      continue;
+    }
+    *at = sink->next;
+    mcg_writer_free(sink->writer);
+    free(sink->key);
+    sink->type->free(sink);
+  }
+}
+
 void mcg_sinks_free(struct mcg_sinks *sinks)
 {
+  if (!sinks) return;
+  struct mcg_audit *audit = sinks->audit;
+  if (audit->sinks) { /* else the engine has closed them */
+    for (unsigned i = 0; i < sinks->count; i++) sinks->list[i]->refs--;
+    mcg_sinks_close(audit, false);
+  }
+  mcg_audit_unref(audit);
   free(sinks);
 }
 

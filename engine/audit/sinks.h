@@ -7,6 +7,7 @@
 #define MCG_SINKS_MAX 16
 
 struct mcg_sinks { /* of a configuration */
+  struct mcg_audit *audit;
   unsigned count;
   mcg_sink *list[MCG_SINKS_MAX]; /* the engine's */
   bool callback;                 /* the host is told too */
@@ -21,9 +22,14 @@ static inline bool mcg_sinks_any(const struct mcg_sinks *sinks)
 }
 
 struct mcg_audit { /* of an engine: engine->audit, made when first needed */
-  mcg_sink *sinks;
+  unsigned refs;   /* the engine's, and those of configurations, which may outlive it */
+  mcg_sink *sinks; /* those in use, and those that still owe lines */
   mcg_secrets *secrets;
 };
+
+/* Closes those that nobody uses and that are at rest; or `all`. */
+void mcg_sinks_close(struct mcg_audit *audit, bool all);
+void mcg_audit_unref(struct mcg_audit *audit);
 
 /* callback.c */
 /* Waits for the host to have it. `audit_failed`, or `canceled`. */

@@ -250,6 +250,15 @@ static bool idle(struct mcg_writer *writer)
   return nothing;
 }
 
+bool mcg_writer_at_rest(struct mcg_writer *writer)
+{
+  if (!writer->waker) return !writer->owed;
+  pthread_mutex_lock(&writer->lock);
+  bool rests = !writer->busy && !writer->first && !writer->answered && !writer->owed;
+  pthread_mutex_unlock(&writer->lock);
+  return rests;
+}
+
 /* True: it was written, or has failed, here and now. */
 static bool try_here(struct mcg_writer *writer, mcg_delivery *delivery)
 {

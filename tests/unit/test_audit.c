@@ -1,0 +1,199 @@
+/* The sink of files from many threads at once, what fails it, and what it keeps; and what verify finds. */
+#include "audit/sinks.h"
+#include "audit/verify.h"
+#include "host.h"
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+
+#define WRITERS 16
+#define LINES 100
+
+static char directory[64], path[96];
+
+static int place(void **state)
+{
+  (void)state;
+  strcpy(directory, "/tmp/mooncage-audit-XXXXXX");
+  assert_non_null(mkdtemp(directory));
+  snprintf(path, sizeof path, "%s/a.jsonl", directory);
+  setenv("XDG_STATE_HOME", directory, 1);
+  return 0;
+}
+
+static int unplace(void **state)
+{
+  (void)state;
+  char command[128];
+  snprintf(command, sizeof command, "rm -rf %s", directory);
+  return system(command);
+}
+
+static mcg_line *line_of(const char *shell)
+{
+  const mcg_event event = {.shell = shell};
+  const mcg_stamp stamp = {.op = "exec", .phase = "point", .id = "x", .duration_s = -1};
+  mcg_line *line = mcg_event_line(&event, &stamp, NULL);
+  assert_non_null(line);
+  return line;
+}
+
+static mcg_sink *sink_at(const char *at, bool durable)
+{
+  const mcg_jsonl_options options = {.path = at, .durable = durable};
+  mcg_sink *sink = mcg_jsonl_new(NULL, &options, NULL);
+  assert_non_null(sink);
+  return sink;
+}
+
+static int put(mcg_sink *sink, const char *shell, mcg_error **err)
+{
+  mcg_line *line = line_of(shell);
+  mcg_delivery delivery = {.line = line};
+  int rc = sink->type->write(sink, &delivery, true, err);
+  mcg_line_unref(line);
+  return rc;
+}
+
+static void *many(void *arg)
+{
+  mcg_sink *sink = arg;
+  char shell[6000]; /* longer than a pipe takes at once */
+  memset(shell, 'x', sizeof shell);
+  shell[sizeof shell - 1] = '\0';
+  for (int i = 0; i < LINES; i++) put(sink, shell, NULL);
+  return NULL;
+}
+
+static json_t *verified(void)
+{
+  json_t *report = mcg_verify_file(path, NULL, 0);
+  assert_non_null(report);
+  return report;
+}
+
+static void many_writers_one_chain(void **state)
+{
+  (void)state;
+  pthread_t threads[WRITERS];
+  mcg_sink *sinks[WRITERS];
+  for (int i = 0; i < WRITERS; i++) {
+    sinks[i] = sink_at(path, i % 2);
+    assert_int_equal(pthread_create(&threads[i], NULL, many, sinks[i]), 0);
+  }
+  for (int i = 0; i < WRITERS; i++) {
+    pthread_join(threads[i], NULL);
+    sinks[i]->type->free(sinks[i]);
+  }
+  json_t *report = verified();
+  assert_true(json_is_true(json_object_get(report, "ok")));
+  assert_int_equal(json_integer_value(json_object_get(report, "lines")), WRITERS * LINES);
+  assert_int_equal(json_integer_value(json_object_get(report, "last_seq")), WRITERS * LINES);
+  assert_string_equal(json_string_value(json_object_get(report, "anchor")), "ok");
+  json_decref(report);
+}
+
+/* A writer that may not wait leaves a file that another holds alone. */
+static void who_may_not_wait_does_not(void **state)
+{
+  (void)state;
+  mcg_sink *sink = sink_at(path, false);
+  assert_int_equal(put(sink, "one", NULL), 0);
+  FILE *other = fopen(path, "r");
+  assert_non_null(other);
+  assert_int_equal(flock(fileno(other), LOCK_EX), 0);
+  mcg_line *line = line_of("two");
+  mcg_delivery delivery = {.line = line};
+  mcg_error *err = NULL;
+  assert_int_equal(sink->type->write(sink, &delivery, false, &err), 1);
+  assert_null(err);
+  fclose(other);
+  assert_int_equal(sink->type->write(sink, &delivery, false, &err), 0);
+  mcg_line_unref(line);
+  sink->type->free(sink);
+  json_t *report = verified();
+  assert_int_equal(json_integer_value(json_object_get(report, "lines")), 2);
+  json_decref(report);
+}
+
+static void a_limit_on_files_leaves_it_whole(void **state)
+{
+  (void)state;
+  mcg_sink *sink = sink_at(path, false);
+  mcg_error *err = NULL;
+  assert_int_equal(put(sink, "fits", NULL), 0);
+  struct rlimit before, small = {.rlim_cur = 1000, .rlim_max = RLIM_INFINITY};
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+  small.rlim_max = before.rlim_max;
+  void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+  char shell[2000];
+  memset(shell, 'x', sizeof shell);
+  shell[sizeof shell - 1] = '\0';
+  assert_int_equal(put(sink, shell, &err), -1);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, handler);
+  assert_int_equal(err->code, MCG_AUDIT_FAILED);
+  assert_non_null(strstr(err->fix, "--audit"));
+  mcg_error_free(err);
+  assert_int_equal(put(sink, "again", NULL), 0);
+  sink->type->free(sink);
+  json_t *report = verified();
+  assert_true(json_is_true(json_object_get(report, "ok")));
+  assert_int_equal(json_integer_value(json_object_get(report, "lines")), 2);
+  json_decref(report);
+}
+
+/* As if the machine had gone down: what the anchor does not know yet is no problem. */
+static void an_anchor_may_be_behind(void **state)
+{
+  (void)state;
+  mcg_sink *sink = sink_at(path, false);
+  char command[256];
+  assert_int_equal(put(sink, "one", NULL), 0);
+  snprintf(command, sizeof command, "cp -r %s/mooncage %s/kept", directory, directory);
+  assert_int_equal(system(command), 0);
+  assert_int_equal(put(sink, "two", NULL), 0);
+  sink->type->free(sink);
+  snprintf(command, sizeof command, "rm -r %s/mooncage && mv %s/kept %s/mooncage", directory,
+           directory, directory);
+  assert_int_equal(system(command), 0);
+  json_t *report = verified();
+  assert_true(json_is_true(json_object_get(report, "ok")));
+  assert_string_equal(json_string_value(json_object_get(report, "anchor")), "behind");
+  json_decref(report);
+}
+
+/* Through the engine: points from the loop, on a thread, and all there when it has closed. */
+static void what_was_said_is_there_at_the_end(void **state)
+{
+  (void)state;
+  struct mcg_sinks *sinks;
+  json_t *config = json_pack("{s:s, s:s, s:b}", "type", "jsonl", "path", path, "durable", 1);
+  assert_int_equal(engine_up(NULL), 0);
+  assert_int_equal(mcg_audit_read(engine, config, &sinks, NULL), 0);
+  for (int i = 0; i < 500; i++) {
+    mcg_line *line = line_of("point");
+    mcg_writer_post(sinks->list[0], line, 0, NULL);
+    mcg_line_unref(line);
+  }
+  assert_int_equal(engine_down(NULL), 0);
+  mcg_sinks_free(sinks); /* late, as by a session that somebody holds */
+  json_decref(config);
+  json_t *report = verified();
+  assert_true(json_is_true(json_object_get(report, "ok")));
+  assert_int_equal(json_integer_value(json_object_get(report, "lines")), 500);
+  json_decref(report);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(many_writers_one_chain, place, unplace),
+      cmocka_unit_test_setup_teardown(who_may_not_wait_does_not, place, unplace),
+      cmocka_unit_test_setup_teardown(a_limit_on_files_leaves_it_whole, place, unplace),
+      cmocka_unit_test_setup_teardown(an_anchor_may_be_behind, place, unplace),
+      cmocka_unit_test_setup_teardown(what_was_said_is_there_at_the_end, place, unplace),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
