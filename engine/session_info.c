@@ -38,6 +38,7 @@ char *mcg_session_info(const mcg_session *session)
   return text;
 }
 
+/* What there is a figure for: no traffic, no snapshots and no bill of a provider yet. */
 json_t *mcg_session_usage_json(const mcg_session *session)
 {
   uint64_t end = session->ended_ns ? session->ended_ns : uv_hrtime();
@@ -52,6 +53,11 @@ json_t *mcg_session_usage_json(const mcg_session *session)
   if (session->place_peak)
     json_object_set_new(usage, "memory_peak_mb",
                         json_real((double)session->place_peak / (1 << 20)));
+  const mcg_config *config = session->config;
+  if (config->priced)
+    json_object_update_new(usage, json_pack("{s:f, s:f, s:s}", "rate_used", config->usd_per_minute,
+                                            "estimated_usd", wall / 60 * config->usd_per_minute,
+                                            "cost_source", "candidate"));
   return usage;
 }
 

@@ -197,6 +197,19 @@ function audit.callback(fn) end
 ---@return mooncage.AuditSink
 function audit.stderr() end
 
+---@class mooncage.Usage
+---@field started_at number seconds since 1970
+---@field ended_at number? once it is closed
+---@field wall_clock_s number
+---@field exec_count integer commands
+---@field exec_s number how long they took, together
+---@field cpu_s number
+---@field max_rss_mb number of the largest command
+---@field memory_peak_mb number? of the whole sandbox, where a cgroup counts it
+---@field rate_used number? dollars a minute, where the candidate has a price
+---@field estimated_usd number?
+---@field cost_source "candidate"|nil where the price is from
+
 ---@class mooncage.ExecOptions
 ---@field cwd string? relative to the session's directory
 ---@field env table<string, string|number|mooncage.Secret>? over the session's
@@ -468,8 +481,8 @@ function Session:processes() end
 ---@return table? figures, mooncage.Error? err
 function Session:stats() end
 
----started_at, wall_clock_s, exec_count, exec_s, cpu_s, max_rss_mb …
----@return table
+---What it has used so far, or has used when it is closed. Figures that nothing measures yet are absent.
+---@return mooncage.Usage
 function Session:usage() end
 
 ---The facts as they are now: the fields above, and `state`.
