@@ -54,4 +54,53 @@ check "policy check of a name nobody has" gives 125 '' 'mooncage policy check bu
 check "policy needs an action" gives 2 '' 'mooncage policy' 'check, test'
 check "policy knows its actions" gives 2 '' 'mooncage policy tset' 'did you mean mooncage policy test'
 check "policy check needs a file" gives 2 '' 'mooncage policy check' 'needs more words'
-rm -r pol
+
+cat >g.lua <<'LUA'
+return {
+  allowed_tools = { "shell" },
+  guardrail = function(command)
+    local name = command.words and command.words[1]
+    if name == "ls" then return true, nil, "reads" end
+    if name == "make" then return "ask", "it may write" end
+    if name == "pip" then return { rewrite = { "pip", "--isolated" } } end
+    if name == "boom" then error "boom" end
+    return false, "not known", "default"
+  end,
+  tenants = function(id)
+    if id == "none" then return { allowed_tools = {} } end
+    if id == "loose" then return { network = "host" } end
+    if id == "gone" then return nil, "go away" end
+    return {}
+  end,
+}
+LUA
+explains() { json_is "$1" "$2" "mooncage --json --config g.lua policy explain $3"; }
+check "explain: allowed, by its rule" explains 0 'd["decision"] == "allow" and d["rule"] == "reads" and d["by"] == "guardrail"' '-- ls -l'
+check "explain: denied, and why" explains 126 'd["decision"] == "deny" and d["reason"] == "not known" and d["rule"] == "default"' '-- rm -rf /'
+check "explain: ask" explains 126 'd["decision"] == "ask" and d["reason"] == "it may write"' '-- make'
+check "explain: rewrite" explains 0 'd["rewrite"] == ["pip", "--isolated"]' '-- pip install x'
+check "explain: a guardrail that throws denies" explains 126 '"boom" in d["reason"]' '-- boom'
+check "explain: shell text that is no simple command" explains 126 'd["rule"] == "default"' "--shell -- 'ls; rm x'"
+check "explain: shell text that is one" explains 0 'd["rule"] == "reads"' "--shell -- 'ls \"a b\"'"
+check "explain: a tenant without tools" explains 126 'd["by"] == "allowed_tools"' '--tenant none -- ls'
+check "explain: a tenant that is denied" explains 126 'd["by"] == "tenants" and d["reason"] == "go away"' '--tenant gone -- ls'
+check "explain: a tenant that would be refused" explains 126 'd["by"] == "select" and "looser" in d["reason"]' '--tenant loose -- ls'
+check "explain agrees with run" gives 126 '' 'mooncage --config g.lua run -- rm -rf /' 'not known'
+check "explain, for people" shows 'guardrail     allow (rule reads)' 'mooncage --config g.lua policy explain -- ls'
+check "explain without a configuration" shows 'there is no guardrail' 'mooncage policy explain -- ls'
+check "explain needs a command" gives 2 '' 'mooncage policy explain' 'policy explain needs a command after --'
+cat >pol/g.lua <<'LUA'
+return function() return function(c) return c.words ~= nil, c.shell and "text", "words" end end
+LUA
+cat >pol/g.test.lua <<'LUA'
+return { kind = "guardrail",
+  { name = "argv", command = { "a b" }, expect = true, rule = "words" },
+  { name = "simple text", command = "a 'b c'", expect = true, reason = "text" },
+  { name = "no simple text", command = "a | b", expect = false },
+  { name = "facts", command = { shell = "a $(b)", tool = "x" }, expect = false },
+}
+LUA
+check "guardrail tests give commands as the engine does" shows '4 passed, 0 failed' 'mooncage policy test pol/g.lua'
+sed -i 's/rule = "words"/rule = "other"/' pol/g.test.lua
+check "and look at the rule" gives 1 '*' 'mooncage policy test pol/g.lua >said; s=$?; grep -q "by rule  other" said && exit $s'
+rm -r pol g.lua

@@ -259,7 +259,10 @@ function takes.action(line, command)
       command)
   end
   if not action.command then return no_rest(line, command) end
-  return need_command(line, command)
+  if not line.rest or #line.rest == 0 then
+    return wrong(whole .. " needs a command after --", usage, command)
+  end
+  return true
 end
 
 local function slice(argv, from)

@@ -88,8 +88,10 @@ local function print_case(case)
   output.show(("  %s %s\n"):format(output.paint_out("red", "FAILED"), case.name))
   output.show(("    expected %s%s\n"):format(case.expected,
     case.expected_reason and (", because of %q"):format(case.expected_reason) or ""))
-  output.show(("    decided  %s%s\n"):format(case.got,
-    case.reason and (": " .. case.reason) or ""))
+  if case.expected_rule then output.show(("    by rule  %s\n"):format(case.expected_rule)) end
+  output.show(("    decided  %s%s%s\n"):format(case.got,
+    case.reason and (": " .. case.reason) or "",
+    case.rule and (" (rule %s)"):format(case.rule) or ""))
 end
 
 ---Runs one file's tests and tells what came of it.
@@ -138,6 +140,10 @@ local function test(line)
 end
 
 local actions = { check = check, test = test }
+
+function actions.explain(line)
+  return require "mooncage.cli.policy_explain"(line)
+end
 
 ---@param line mooncage.cli.Line
 ---@return integer status

@@ -13,7 +13,7 @@ end
 -- What a case of each kind may say, besides name, options, expect and reason.
 local FIELDS = {
   selector = { "candidates", "requirements", "context" },
-  guardrail = { "command", "context" },
+  guardrail = { "command", "context", "rule" },
   tenant = { "tenant", "config", "context" },
 }
 local COMMON = { "name", "options", "expect", "reason" }
@@ -98,15 +98,26 @@ function call.selector(decide, case)
   return names == nil and "error" or names, reason
 end
 
-function call.guardrail(decide, case)
-  local command = case.command
-  if type(command) ~= "table" or command[1] ~= nil then
-    command = core.command_facts and core.command_facts(command) or { shell = command }
+---The command as a guardrail is told of it: argv, a text for the shell, or a table of both's facts.
+local function command_of(given)
+  local command = { tool = "shell", env_names = {}, has_stdin = false, pty = false }
+  if type(given) == "string" then
+    command.shell, command.words = given, (core.words(given))
+  elseif type(given) == "table" and given[1] ~= nil then
+    command.argv, command.words = given, {}
+    for i, each in ipairs(given) do command.words[i] = each end
+  else
+    for key, value in pairs(given or {}) do command[key] = value end
+    if command.words == nil then command.words = command.argv or core.words(command.shell or "") end
   end
-  local ok, verdict, reason = bounded(decide, command, case.context or {})
+  return command
+end
+
+function call.guardrail(decide, case)
+  local ok, verdict, reason, rule = bounded(decide, command_of(case.command), case.context or {})
   if not ok then return "error", verdict end
   if verdict == nil then return false, reason end
-  return verdict, reason
+  return verdict, reason, rule
 end
 
 function call.tenant(decide, case)
@@ -128,18 +139,19 @@ end
 ---One case: what came out, and whether that is what was expected.
 local function run_case(kind, factory, path, case)
   local ok, decide = pcall(policy.make, factory, path, case.options)
-  local got, reason
+  local got, reason, rule
   if ok then
-    got, reason = call[kind](decide, case)
+    got, reason, rule = call[kind](decide, case)
   else
     got, reason = "error", decide
   end
   reason = reason_text(reason)
   local good = same(case.expect, got)
   if good and case.reason then good = (reason or ""):find(case.reason, 1, true) ~= nil end
+  if good and case.rule then good = rule == case.rule end
   return {
     name = case.name, ok = good, expected = show(case.expect), got = show(got), reason = reason,
-    expected_reason = case.reason,
+    rule = rule, expected_reason = case.reason, expected_rule = case.rule,
   }
 end
 

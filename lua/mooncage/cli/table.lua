@@ -121,6 +121,11 @@ flags.exec = {
   { name = "workdir", value = "DIR", type = "name", help = "Where the command starts, inside." },
 }
 
+flags.policy = {
+  { name = "shell", help = "explain: CMD is one text for the shell, as session:exec takes it." },
+  { name = "tenant", value = "ID", type = "name", help = "explain: on whose behalf." },
+}
+
 flags.reap = {
   { name = "dry-run", help = "Only say what would be removed." },
 }
@@ -324,23 +329,31 @@ local commands = {
   },
   {
     name = "policy", module = "policy",
-    summary = "Check policies, and run the tests beside them",
-    usage = { "mooncage policy check FILE...", "mooncage policy test FILE...|DIR" },
+    summary = "Check policies, run their tests, explain a decision",
+    usage = {
+      "mooncage policy check FILE...", "mooncage policy test FILE...|DIR",
+      "mooncage policy explain [flags] -- CMD [ARG...]",
+    },
     description = {
       "check loads each policy (a file, a directory of them, or the name of a built-in one) and "
         .. "says what is wrong with it.",
       "test runs the tests of NAME.test.lua beside NAME.lua: candidates, commands and tenants that "
         .. "are described there, and what the policy must decide. Exits 1 when a test fails.",
+      "explain says what the configured tenants, selector, allowed_tools and guardrail would "
+        .. "decide about CMD, why, and by which rule; nothing is run. Exits 0 when CMD would run, "
+        .. "126 when not.",
     },
-    flags = {},
+    flags = { flags.policy },
     takes = "action",
     actions = {
       { name = "check", least = 1, most = 1000, complete = "file" },
       { name = "test", least = 1, most = 1000, complete = "file" },
+      { name = "explain", least = 0, most = 0, command = true },
     },
     examples = {
       { "mooncage policy test policies/", "every policy of a directory" },
       { "mooncage policy check ./my_selector.lua", "" },
+      { "mooncage policy explain -- rm -rf build", "would that run here?" },
     },
   },
   {

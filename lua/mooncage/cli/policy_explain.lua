@@ -1,0 +1,124 @@
+-- policy_explain.lua: `mooncage policy explain -- CMD`: what the configuration would decide about a
+-- command, step by step, and by which rule. Nothing is opened and nothing is run.
+local core = require "mooncage.core"
+local decide = require "mooncage.decide"
+local exit = require "mooncage.cli.exit"
+local mooncage = require "mooncage"
+local output = require "mooncage.cli.output"
+local sandbox = require "mooncage.cli.sandbox"
+
+---The command as a guardrail is told of it.
+local function command_of(line, tool, config)
+  local command = { tool = tool, cwd = config.working_directory, env_names = {}, has_stdin = false,
+    pty = false }
+  if line.flags.shell then
+    command.shell = table.concat(line.rest, " ")
+    command.words = core.words(command.shell)
+  else
+    command.argv, command.words = line.rest, {}
+    for i, each in ipairs(line.rest) do command.words[i] = each end
+  end
+  return command
+end
+
+---What the tenant may change of this: the tools. Others of its overrides are no matter here.
+local function of_tenant(functions, config)
+  if not functions.tenants then return nil, config.allowed_tools end
+  local key = config.tenant and require("mooncage.cli.system").sha256(config.tenant):sub(1, 32)
+  local ok, answer = pcall(decide.answerers.tenant, functions,
+    { tenant = config.tenant or core.null, key = key or core.null })
+  if not ok then return { step = "tenants", decision = "deny", reason = answer.message } end
+  if not answer.overrides then
+    return { step = "tenants", decision = "deny", reason = answer.denied or "it gave no reason" }
+  end
+  return { step = "tenants", decision = "allow" },
+    answer.overrides.allowed_tools or config.allowed_tools
+end
+
+local function of_tools(tool, allowed)
+  if allowed == nil then
+    return { step = "allowed_tools", decision = "allow", reason = "every tool is allowed" }
+  end
+  for _, each in ipairs(allowed) do
+    if each == tool then
+      return { step = "allowed_tools", decision = "allow", reason = tool .. " is on the list" }
+    end
+  end
+  return { step = "allowed_tools", decision = "deny",
+    reason = ("%s is not on the list: %s"):format(tool, table.concat(allowed, ", ")) }
+end
+
+local function of_guardrail(functions, command)
+  if not functions.guardrail then
+    return { step = "guardrail", decision = "allow", reason = "there is no guardrail" }
+  end
+  local nothing = { minutes = 0, usd = 0, unpriced = false }
+  local ok, verdict = pcall(decide.answerers.guardrail, functions, { command = command,
+    spend = { session = nothing, run = nothing, tenant = nothing } })
+  if not ok then
+    return { step = "guardrail", decision = "deny", reason = "it failed: " .. verdict.message }
+  end
+  return {
+    step = "guardrail",
+    decision = verdict.ask and "ask" or verdict.rewrite and "rewrite"
+      or verdict.allow and "allow" or "deny",
+    reason = verdict.reason, rule = verdict.rule, rewrite = verdict.rewrite,
+  }
+end
+
+---Would a session open? That is who has the last word on what a tenant may have, too.
+local function of_select(config)
+  local candidate, err = mooncage.select(config)
+  if not candidate then return { step = "select", decision = "deny", reason = err.message } end
+  return { step = "select", decision = "allow", reason = candidate.name or candidate.id }
+end
+
+---The steps in their order, up to the first that denies.
+local function explain(line, config)
+  local data = {}
+  for key, value in pairs(config) do data[key] = value end
+  local plain, functions = decide.split(data, 1)
+  local tool = line.flags.tool or "shell"
+  local steps = core.array {}
+  local tenant, allowed = of_tenant(functions, plain)
+  local function add(step)
+    steps[#steps + 1] = step
+    return not step or step.decision == "allow"
+  end
+  local _ = add(tenant) and add(of_select(config)) and add(of_tools(tool, allowed))
+    and add(of_guardrail(functions, command_of(line, tool, plain)))
+  return steps
+end
+
+local COLORS = { allow = "green", deny = "red", ask = "yellow", rewrite = "yellow" }
+
+local function print_steps(steps)
+  for _, step in ipairs(steps) do
+    local parts = { ("%-13s %s"):format(step.step,
+      output.paint_out(COLORS[step.decision], step.decision)) }
+    if step.reason then parts[#parts + 1] = ": " .. step.reason end
+    if step.rule then parts[#parts + 1] = (" (rule %s)"):format(step.rule) end
+    if step.rewrite then
+      parts[#parts + 1] = ("\n%-13s as: %s"):format("", table.concat(step.rewrite, " "))
+    end
+    output.show(table.concat(parts) .. "\n")
+  end
+end
+
+---@param line mooncage.cli.Line
+---@return integer? status, table? err
+return function(line)
+  local config, err = sandbox.config(line.flags)
+  if not config then return nil, err end
+  local steps = explain(line, config)
+  local last = steps[#steps]
+  if output.is_json() then
+    local told = output.document { decision = last.decision, by = last.step, reason = last.reason,
+      rule = last.rule, rewrite = last.rewrite, steps = steps }
+    if not told then return exit.FAILED end
+  else
+    print_steps(steps)
+  end
+  local runs = last.decision == "allow" or last.decision == "rewrite"
+  return runs and exit.OK or exit.DENIED
+end
