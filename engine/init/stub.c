@@ -25,6 +25,7 @@
 #define STACK ((size_t)16384)
 #define SLOT_BYTES (PAGE + STACK + PAGE) /* guard, stack, slot */
 #define KERNEL_SIGSET 8
+#define OOM_AFTER_NS 1000000
 
 _Static_assert(sizeof(mcg_slot) <= PAGE, "a slot fits its page");
 
@@ -226,15 +227,17 @@ static long wait_signal(long seconds, long nanoseconds)
   return mcg_sys(SYS_rt_sigtimedwait, (long)&signals, 0, (long)&time, KERNEL_SIGSET, 0);
 }
 
-/* The command becomes what the kernel kills first when memory runs out. Before its exec that cannot be
- * written: the child shares init's memory, and so its files in /proc are not its own, or with hidepid not
- * there. They become its own a moment after vfork lets us go on; what it has forked by then is told too. */
+/* The command becomes what the kernel kills first when memory runs out; not at once, for most are over
+ * before they could fill any. Before its exec it cannot be written: the child shares init's memory, and so
+ * its files in /proc are not its own, or with hidepid not there. They become its own a moment after vfork
+ * lets us go on; what it has forked by then is told too. */
 static void raise_oom_score(int pid, unsigned adjust)
 {
   char path[48];
-  long result = -EACCES;
+  long result = -EACCES, patience = OOM_AFTER_NS;
   for (int i = 0; i < 500 && (result == -EACCES || result == -ENOENT); i++) {
-    if (wait_signal(0, 20000) > 0) return; /* it has ended already, or is to */
+    if (wait_signal(0, patience) > 0) return; /* it has ended already, or is to */
+    patience = 20000;
     result = write_oom_score(pid, adjust);
   }
   if (result < 0) return;
@@ -305,10 +308,9 @@ static void run_launch(mcg_slot *slot)
   }
   slot->pid = (int)pid; /* a child that was killed before its first step has not noted it */
   int adjust = slot->error == 0 ? slot->launch->oom_adjust : 0;
-  bool raised = adjust > 0 && write_oom_score((int)pid, (unsigned)adjust) > 0;
   stub_tell(slot, MCG_SLOT_STARTED); /* launch is init's to free from here on */
   stub_wake(slot);
-  if (adjust > 0 && !raised) raise_oom_score((int)pid, (unsigned)adjust);
+  if (adjust > 0) raise_oom_score((int)pid, (unsigned)adjust);
   while (reap(slot)) {
     bool killing = atomic_load_explicit(&slot->kill, memory_order_acquire);
     if (killing) kill_children();
