@@ -17,6 +17,10 @@ check "a variable of a flag" json_is 0 'd["sources"]["environment.A"]["source"] 
 check "a secret is redacted" gives 0 '' \
   'TOKEN=s3cret mooncage --config show.lua config show >said; grep s3cret said; grep -q "T = \"\[redacted\]\"" said'
 check "and with --json" gives 0 '' 'TOKEN=s3cret mooncage --json --config show.lua config show | grep s3cret; true'
+check "a variable taken over is not shown" json_is 0 'd["config"]["environment.TOKEN"] == "[from the environment]"' \
+  'TOKEN=s3cret mooncage --json config show --env TOKEN'
+check "nor is an option of the environment" json_is 0 'd["config"]["backend"]["options"]["user"] == "[redacted]"' \
+  'TOKEN=s3cret mooncage --json config show --option user=@env:TOKEN'
 config show.lua $'return {\n  limts = {},\n}'
 check "config show judges the file" gives 2 '' 'mooncage --config show.lua config show' 'show.lua:2:'
 check "config wants an action" gives 2 '' 'mooncage config' 'show, trust'

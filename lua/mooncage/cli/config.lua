@@ -65,7 +65,9 @@ local function add_source(row, line, path, keys)
   local flags = sandbox.flags_of_keys(line.flags)
   local flag = flags[names[#names]] or flags[names[1]]
   if names[1] == "environment" and names[2] then
-    flag = sandbox.flag_of_variable(line.flags, names[2])
+    local taken
+    flag, taken = sandbox.flag_of_variable(line.flags, names[2])
+    if taken then row.value = "[from the environment]" end
   elseif names[1] == "backend" then
     flag = flags.backend or flags.options or flags.binds
   end

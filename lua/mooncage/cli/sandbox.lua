@@ -192,10 +192,11 @@ function sandbox.flags_of_keys(flags)
   return names
 end
 
----The flag that set a variable; nil: the file.
+---The flag that set a variable, and whether its value is our own environment's; nil: the file.
+---@return string? flag, boolean? taken
 function sandbox.flag_of_variable(flags, name)
   for _, pair in ipairs(flags.env or {}) do
-    if pair.name == name then return "--env" end
+    if pair.name == name then return "--env", pair.taken end
   end
   for _, path in ipairs(flags["env-file"] or {}) do
     local found = values.environment_file(path)

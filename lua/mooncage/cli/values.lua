@@ -115,6 +115,7 @@ end
 ---"K=V", or "K" to take it over from our own environment -> { name, value }.
 function values.environment(text)
   local name, value = text:match "^([^=]+)=(.*)$"
+  local taken = not name
   if not name then
     if text:find("=", 1, true) or text == "" then return nil, "must be NAME=VALUE or NAME" end
     name = text
@@ -122,7 +123,7 @@ function values.environment(text)
     value, why = from_environment(name)
     if not value then return nil, why end
   end
-  return { name = name, value = value }
+  return { name = name, value = value, taken = taken or nil }
 end
 
 ---"KEY=VALUE", "KEY=@env:NAME", "KEY=@file:PATH" -> { name, value }.
