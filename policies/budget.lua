@@ -16,6 +16,7 @@ local KNOWN = {
   per = "string", usd = "number", minutes = "number", warn_at = "number", unpriced = "string",
   next = "function",
 }
+local NAMES = { run = "run_id", tenant = "tenant" }
 local PER = { session = true, run = true, tenant = true }
 
 local function check(options)
@@ -52,8 +53,11 @@ return function(options)
   check(options)
   local per, warn_at = options.per or "session", options.warn_at or 0.8
   return function(command, context)
-    local spend = type(context) == "table" and type(context.spend) == "table" and context.spend[per]
+    local known = type(context) == "table" and type(context.spend) == "table" and context.spend
+    local spend = known and known[per]
     if type(spend) ~= "table" then
+      local missing = known and NAMES[per]
+      if missing then return false, ("budget: the session has no %s"):format(missing) end
       return false, ("budget: what this %s has spent is not known"):format(per)
     end
     if options.usd and spend.unpriced and options.unpriced ~= "allow" then

@@ -27,7 +27,7 @@ return {
     context = { spend = { tenant = { usd = 6, minutes = 1 } } }, expect = false,
     reason = "this tenant" },
   { name = "of a run, which is not this session", options = { per = "run", usd = 5 },
-    context = spent(1, 5), expect = false, reason = "run" },
+    context = spent(1, 5), expect = false, reason = "no run_id" },
   { name = "a figure that is no number is denied", context = spent("much", 5), expect = false },
   { name = "the next policy judges the rest", context = spent(1, 5), expect = "ask",
     options = { usd = 5, next = function() return "ask", "sure?" end }, reason = "sure?" },
