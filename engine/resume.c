@@ -293,11 +293,46 @@ static int connect_to(mcg_engine *engine, const char *path, struct mcg_remote **
   return 0;
 }
 
-static mcg_session *session_of(struct mcg_remote *remote, mcg_error **err)
+/* Both lists where there are two: what one of them does not allow is not allowed. */
+static int narrow_tools(json_t *config, const json_t *list)
 {
-  auto_free char *text =
-      json_dumps(json_object_get(remote->hello, "config"), JSON_COMPACT | JSON_ENCODE_ANY);
+  const json_t *kept = json_object_get(config, "allowed_tools");
+  if (!kept) return json_object_set(config, "allowed_tools", (json_t *)list);
+  json_t *both = json_array();
+  for (size_t i = 0; i < json_array_size(kept); i++)
+    for (size_t k = 0; k < json_array_size(list); k++)
+      if (json_equal(json_array_get(kept, i), json_array_get(list, k)))
+        json_array_append(both, json_array_get(kept, i));
+  return json_object_set_new(config, "allowed_tools", both);
+}
+
+/* What the host that takes it up says of its functions, over what the keeper's configuration says: the
+ * hooks and tools are this host's; a guardrail and a list of tools only come to those that are there. */
+static int put_over(json_t *config, const json_t *over)
+{
+  static const char *const own[] = {"hooks", "hook_timeout_s", "tools"};
+  int rc = 0;
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+    json_t *value = json_object_get(over, own[i]);
+    if (value)
+      rc += json_object_set(config, own[i], value);
+    else if (i < 2)
+      json_object_del(config, own[i]);
+  }
+  const json_t *list = json_object_get(over, "allowed_tools");
+  if (list) rc += narrow_tools(config, list);
+  if (json_is_true(json_object_get(over, "guardrail")))
+    rc += json_object_set_new(config, "guardrail", json_true());
+  return rc;
+}
+
+static mcg_session *session_of(struct mcg_remote *remote, const json_t *over, mcg_error **err)
+{
+  json_t *kept = json_object_get(remote->hello, "config");
   mcg_config *config;
+  if (put_over(kept, over) < 0)
+    return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session"), NULL;
+  auto_free char *text = json_dumps(kept, JSON_COMPACT | JSON_ENCODE_ANY);
   if (!text) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session"), NULL;
   if (mcg_config_read(remote->engine, text, strlen(text), &config, err) < 0) return NULL;
   mcg_session *session = mcg_session_make(remote->engine, config, err);
@@ -320,6 +355,8 @@ static void note_kills(mcg_session *session)
 typedef struct resuming {
   mcg_engine *engine;
   char *path;
+  json_t *over; /* or NULL */
+  mcg_counsel *counsel;
   mcg_session *session;
   mcg_session_done done;
   void *data;
@@ -330,12 +367,13 @@ static int resume_run(void *arg, mcg_error **err)
   resuming *self = arg;
   struct mcg_remote *remote = NULL;
   if (connect_to(self->engine, self->path, &remote, err) < 0) return -1;
-  mcg_session *session = self->session = session_of(remote, err);
+  mcg_session *session = self->session = session_of(remote, self->over, err);
   if (!session) {
     remote_cut(remote);
     remote_unref(remote);
     return -1;
   }
+  session->counsel = mcg_steal_pointer(&self->counsel);
   if (adopt(session, remote, err) < 0 ||
       mcg_stream_open(self->engine, mcg_steal_fd(&remote->stream_fd), MCG_CARRIER_DIRECT,
                       mcg_session_mechanism, mcg_session_stream_lost, session, &session->stream,
@@ -354,6 +392,8 @@ static void resume_complete(void *arg, mcg_error *error)
   resuming self = *(resuming *)arg;
   free(arg);
   free(self.path);
+  json_decref(self.over);
+  mcg_counsel_unref(self.counsel);
   if (error && self.session) {
     mcg_stream_close(self.session->stream);
     self.session->stream = NULL;
@@ -381,14 +421,53 @@ static char *socket_in(const char *text, size_t len, mcg_error **err)
 int mcg_session_resume(mcg_engine *engine, const char *state, size_t len, mcg_session_done done,
                        void *data, mcg_op **op, mcg_error **err)
 {
-  if (mcg_engine_check_open(engine, err) < 0) return -1;
-  char *path = socket_in(state, len, err);
-  if (!path) return -1;
+  return mcg_session_resume_with(engine, state, len, NULL, NULL, done, data, op, err);
+}
+
+static int read_over(const char *text, json_t **out, mcg_error **err)
+{
+  static const char *const known[] = {"hooks",         "hook_timeout_s", "tools",
+                                      "allowed_tools", "guardrail",      NULL};
+  *out = NULL;
+  if (!text) return 0;
+  json_t *over = mcg_json_parse(text, strlen(text), err);
+  if (!over) return mcg_wrap(err, "configuration");
+  if (json_array_size(over) == 0 && json_is_array(over)) { /* an empty table of Lua */
+    json_decref(over);
+    return 0;
+  }
+  if (mcg_check_keys(over, known, NULL, err) < 0) {
+    json_decref(over);
+    return mcg_wrap(err, "configuration");
+  }
+  *out = over;
+  return 0;
+}
+
+int mcg_session_resume_with(mcg_engine *engine, const char *state, size_t len, const char *config,
+                            const mcg_deciders *deciders, mcg_session_done done, void *data,
+                            mcg_op **op, mcg_error **err)
+{
+  mcg_counsel *counsel = NULL;
+  auto_json json_t *over = NULL;
+  if (mcg_engine_check_open(engine, err) < 0 || read_over(config, &over, err) < 0) return -1;
+  auto_free char *path = socket_in(state, len, err);
+  if (!path || mcg_counsel_new(deciders, &counsel, err) < 0) return -1;
   resuming *self = malloc(sizeof *self);
-  if (self) *self = (resuming){.engine = engine, .path = path, .done = done, .data = data};
-  if (self && mcg_op_start(engine, resume_run, resume_complete, self, op, err) == 0) return 0;
+  if (self)
+    *self = (resuming){.engine = engine,
+                       .path = path,
+                       .over = over,
+                       .counsel = counsel,
+                       .done = done,
+                       .data = data};
+  if (self && mcg_op_start(engine, resume_run, resume_complete, self, op, err) == 0) {
+    path = NULL;
+    over = NULL;
+    return 0;
+  }
   if (!self) mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session");
   free(self);
-  free(path);
+  free(counsel); /* the host keeps what it is about */
   return -1;
 }

@@ -593,7 +593,7 @@ static int close_run(void *arg, mcg_error **err)
   mcg_spend_keep(session);
   mcg_quota_leave(session);
   if (ours) tell_close(session, rc < 0 ? *err : session->ended);
-  if (!session->pool) tell_stopped(session);
+  if (ours && !session->pool) tell_stopped(session);
   return rc;
 }
 

@@ -497,6 +497,14 @@ static int process_close_stdin(lua_State *L)
   return 1;
 }
 
+/* process:_waits() -> is it still asked whether it may run? */
+static int process_waits(lua_State *L)
+{
+  const mcg_lua_process *p = check_process(L);
+  lua_pushboolean(L, p->exec && mcg_exec_waits(p->exec));
+  return 1;
+}
+
 /* process:read(["stdout" | "stderr"]) -> bytes | nil at the end */
 static int process_read(lua_State *L)
 {
@@ -610,15 +618,11 @@ static int process_index(lua_State *L)
 }
 
 static const luaL_Reg process_methods[] = {
-    {"write", process_write},
-    {"close_stdin", process_close_stdin},
-    {"read", process_read},
-    {"signal", process_signal},
-    {"resize", process_resize},
-    {"cancel", process_cancel},
-    {"wait", process_wait},
-    {"_abort", process_abort},
-    {NULL, NULL},
+    {"write", process_write},   {"close_stdin", process_close_stdin},
+    {"_waits", process_waits},  {"read", process_read},
+    {"signal", process_signal}, {"resize", process_resize},
+    {"cancel", process_cancel}, {"wait", process_wait},
+    {"_abort", process_abort},  {NULL, NULL},
 };
 
 void mcg_lua_process_setup(lua_State *L)

@@ -151,22 +151,6 @@ static void on_open(void *data, mcg_session *session, mcg_error *error)
   if (o.session) mcg_session_unref(o.session); /* nobody took it */
 }
 
-typedef int (*opener)(mcg_engine *, const char *, size_t, mcg_session_done, void *, mcg_op **,
-                      mcg_error **);
-
-/* `text` is at the top of the stack. */
-static int open_by(lua_State *L, mcg_task *task, opener how)
-{
-  size_t len;
-  const char *text = lua_tolstring(L, -1, &len);
-  mcg_error *err = NULL;
-  mcg_engine *engine = mcg_lua_engine(task->host, &err);
-  if (!engine) return mcg_lua_nil_error(L, err);
-  mcg_ticket *ticket = mcg_lua_ticket(L, task);
-  int rc = how(engine, text, len, on_open, ticket, &ticket->op, &err);
-  return mcg_lua_started(L, task, ticket, rc, err);
-}
-
 /* core.open(config, functions) -> session | nil, err; the config is plain data, the functions that
  * were in it are in the other table (or nil): see mooncage/decide.lua. */
 int mcg_lua_session_open(lua_State *L)
@@ -212,14 +196,28 @@ int mcg_lua_select(lua_State *L)
   return mcg_lua_started(L, task, ticket, rc, err);
 }
 
-/* core.resume(state) -> session | nil, err */
+/* core.resume(state, config, functions) -> session | nil, err; of the config only what stands by a
+ * session that is there: see mooncage.resume. */
 int mcg_lua_session_resume(lua_State *L)
 {
   luaL_checktype(L, 1, LUA_TSTRING);
+  luaL_checktype(L, 2, LUA_TTABLE);
   mcg_task *task = mcg_lua_enter(L);
   if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
-  lua_settop(L, 1);
-  return open_by(L, task, mcg_session_resume);
+  lua_settop(L, 3);
+  mcg_lua_encode(L, 2, "config");
+  size_t len;
+  const char *state = lua_tolstring(L, 1, &len), *config = lua_tostring(L, -1);
+  mcg_error *err = NULL;
+  mcg_engine *engine = mcg_lua_engine(task->host, &err);
+  if (!engine) return mcg_lua_nil_error(L, err);
+  mcg_ticket *ticket = mcg_lua_ticket(L, task);
+  mcg_deciders deciders;
+  bool decides = mcg_lua_deciders(L, 3, &deciders);
+  int rc = mcg_session_resume_with(engine, state, len, config, decides ? &deciders : NULL, on_open,
+                                   ticket, &ticket->op, &err);
+  if (rc < 0 && decides) mcg_lua_deciders_drop(&deciders);
+  return mcg_lua_started(L, task, ticket, rc, err);
 }
 
 /* core.live() -> counts: sessions this state still holds open, tasks that are not over. */

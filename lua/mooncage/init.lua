@@ -10,7 +10,6 @@ local mooncage = {
   sleep = core.sleep,
   now = core.now,
   run = core.run,
-  resume = core.resume,
   doctor = core.doctor,
   rank = core.rank,
   words = core.words,
@@ -82,6 +81,25 @@ end
 ---@return mooncage.Session? session, mooncage.Error? err
 function mooncage.open(config)
   local session, err = open_session(config, 3)
+  return session, err
+end
+
+-- What of a config stands by a session that is there already.
+local STANDS_BY = {
+  "guardrail", "on_ask", "hooks", "hook_timeout_s", "tools", "allowed_tools", "context", "agent",
+}
+
+---Takes up a session that a keeper holds. Of `config` it takes what stands by a session: guardrail,
+---on_ask, hooks, hook_timeout_s, tools, allowed_tools, context and agent.
+---@param state string
+---@param config mooncage.Config?
+---@return mooncage.Session? session, mooncage.Error? err
+function mooncage.resume(state, config)
+  local chosen = {}
+  for _, key in ipairs(STANDS_BY) do chosen[key] = (config or defaults)[key] end
+  local data, functions = decide.split(chosen, 2)
+  local session, err = core.resume(state, data, functions)
+  if session then core.functions_of(session, functions) end
   return session, err
 end
 

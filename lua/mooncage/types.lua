@@ -268,10 +268,13 @@ function mooncage.with(config, fn) end
 ---@return string[]? words, string? why it is none
 function mooncage.words(text) end
 
----Takes up a session that a keeper holds, from the text of session:state(). Waits.
+---Takes up a session that a keeper holds, from the text of session:state(). Waits. Of a config it takes
+---what stands by a session: guardrail, on_ask, hooks, hook_timeout_s, tools, allowed_tools, context and
+---agent. One that was made with a guardrail runs nothing without.
 ---@param state string
+---@param config mooncage.Config?
 ---@return mooncage.Session? session, mooncage.Error? err
-function mooncage.resume(state) end
+function mooncage.resume(state, config) end
 
 ---Starts a task; it first runs when the caller waits or ends. One that throws and is never joined
 ---is said in the log, and makes a script's exit status 1.

@@ -155,4 +155,68 @@ def killed():
     t.status()
 
 
+def guarded(*argv):
+    return Terminal("mooncage", argv[0], "--config", os.environ["GUARD"], *argv[1:])
+
+
+def asked():
+    t = guarded("run", "--", "touch", "an answer")
+    t.expect("may this run?")
+    t.expect("touch 'an answer'")
+    t.expect("a rule asks")
+    t.expect("[y/N]")
+    t.send("y\n")
+    wanted("status", t.status(), 0)
+
+
+def refused():
+    for answer in ("n\n", "\n", "yess\n", "\x04"):
+        t = guarded("run", "--", "touch", "x")
+        t.expect("[y/N]")
+        t.send(answer)
+        t.expect("the answer at the terminal was no")
+        wanted("status", t.status(), 126)
+
+
+def hidden():
+    """What would act on the terminal, or go on to a line of its own, is shown as what it is."""
+    t = guarded("run", "--", "touch", "x\x1b[2J\nmooncage: allowed\n")
+    t.expect("\\x1b[2J\\nmooncage: allowed\\n")
+    t.expect("[y/N]")
+    t.send("n\n")
+    wanted("status", t.status(), 126)
+
+
+def piped():
+    """The answer comes from the terminal, the command's input from the pipe."""
+    t = Terminal("sh", "-c",
+                 "echo data | mooncage run --config $GUARD -- env -- touch x; echo s''tatus $?")
+    t.expect("status 126")
+    t = Terminal("sh", "-c", "echo data | mooncage run --config $GUARD -- touch x; echo s''tatus $?")
+    t.expect("[y/N]")
+    t.send("y\n")
+    t.expect("status 0")
+    t.status()
+
+
+def no_input():
+    t = Terminal("mooncage", "--no-input", "run", "--config", os.environ["GUARD"], "--", "touch", "x")
+    t.expect("nobody can be asked")
+    wanted("status", t.status(), 126)
+
+
+def ask_interrupt():
+    t = guarded("run", "--", "touch", "x")
+    t.expect("[y/N]")
+    t.send("\x03")
+    wanted("status", t.status(), 130)
+
+
+def ask_shell():
+    t = guarded("shell", "--", "touch", "x")
+    t.expect("[y/N]")
+    t.send("y\n")
+    wanted("status", t.status(), 0)
+
+
 globals()[sys.argv[1]]()

@@ -273,6 +273,12 @@ MCG_API int mcg_select(mcg_engine *engine, const char *config, size_t len,
 /* Takes up a session that a keeper holds, from the text of mcg_session_state. */
 MCG_API int mcg_session_resume(mcg_engine *engine, const char *state, size_t len,
                                mcg_session_done done, void *data, mcg_op **op, mcg_error **err);
+/* The same with a host that answers; `config` is one JSON object of "hooks", "hook_timeout_s", "tools",
+ * "allowed_tools" and "guardrail", or NULL. What the session was made with still holds: one that has a
+ * guardrail runs nothing for a host without. */
+MCG_API int mcg_session_resume_with(mcg_engine *engine, const char *state, size_t len,
+                                    const char *config, const mcg_deciders *deciders,
+                                    mcg_session_done done, void *data, mcg_op **op, mcg_error **err);
 /* Completes when no process of the sandbox lives; idempotent: every call gets a completion. A
  * resumed session is let go of, its sandbox stays with the keeper; mcg_session_stop ends it there. */
 MCG_API int mcg_session_close(mcg_session *session, mcg_done done, void *data, mcg_error **err);

@@ -8,7 +8,7 @@ local sandbox = require "mooncage.cli.sandbox"
 local exec = {}
 
 local function options_of(flags)
-  local options = { timeout = flags.timeout, cwd = flags.workdir }
+  local options = { timeout = flags.timeout, cwd = flags.workdir, tool = flags.tool }
   if flags.env or flags["env-file"] then
     local environment, err = sandbox.environment(flags)
     if not environment then return nil, err end
@@ -20,8 +20,10 @@ end
 local function steps(line)
   local options, wrong = options_of(line.flags)
   if not options then return nil, wrong end
+  local config, unread = sandbox.standing(line.flags)
+  if not config then return nil, unread end
   interrupt.watch()
-  local session, err = keepers.open(line.words[1])
+  local session, err = keepers.open(line.words[1], config)
   if not session then return nil, err end
   local result, failure = run.attached(session, line.rest, options)
   local reported = result and run.report(session, result)

@@ -13,7 +13,7 @@ local state = { process = nil, asked = false, killed_by = nil }
 
 local function on_signal(name)
   if not state.process then core.exit(128 + exit.signal_number(name)) end -- closes what is open
-  if not state.asked and state.process:signal(name) then
+  if not state.asked and not state.process:_waits() and state.process:signal(name) then
     state.asked = true
     return
   end

@@ -87,8 +87,9 @@ end
 
 ---Takes up a session that a keeper holds.
 ---@param id string
+---@param config mooncage.Config? whose guardrail, hooks and tools stand by it
 ---@return mooncage.Session? session, table? err
-function keepers.open(id)
+function keepers.open(id, config)
   local directory, err = keepers.directory()
   if not directory then return nil, err end
   local ids, failure = ids_in(directory)
@@ -97,7 +98,7 @@ function keepers.open(id)
   if not full then return nil, wrong end
   local card = read_card(directory, full)
   if not card then return unknown(id, ids) end
-  local session, problem = mooncage.resume(card.state)
+  local session, problem = mooncage.resume(card.state, config)
   if session then return session end
   if not is_dead(problem) then return nil, problem end
   remove_files(directory, full)

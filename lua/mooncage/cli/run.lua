@@ -56,7 +56,7 @@ local function run_command(line)
   local session, err = sandbox.open(line.flags, { wall_s = HOUR })
   if not session then return nil, err end
   local result, problem, project = run.steps(session, line.flags, function()
-    return run.attached(session, line.rest, {})
+    return run.attached(session, line.rest, { tool = line.flags.tool })
   end)
   local reported = result and run.report(session, result, project)
   local closed, close_error = session:close()
@@ -91,7 +91,7 @@ local function tell_json(err, traceback)
 end
 
 -- Steps round one command, which a script takes itself.
-local FOR_COMMANDS = { "copy-in", "copy-out", "diff", "apply", "apply-git" }
+local FOR_COMMANDS = { "copy-in", "copy-out", "diff", "apply", "apply-git", "tool" }
 
 local function run_script(line)
   for _, name in ipairs(FOR_COMMANDS) do
@@ -99,7 +99,8 @@ local function run_script(line)
       return nil, {
         code = "invalid",
         message = ("--%s is for a command, not for a script"):format(name),
-        fix = "in the script use session:upload, session:download, session:diff or session:apply",
+        fix = name == "tool" and "in the script say session:exec(cmd, { tool = \"NAME\" })"
+          or "in the script use session:upload, session:download, session:diff or session:apply",
       }
     end
   end

@@ -1,6 +1,7 @@
 -- sandbox.lua: what a session is to be, from the configuration file and the sandbox flags, and the
 -- steps round a command: copies in, copies out, the changes of a project.
 local core = require "mooncage.core"
+local ask = require "mooncage.cli.ask"
 local config_file = require "mooncage.cli.config_file"
 local mooncage = require "mooncage"
 local output = require "mooncage.cli.output"
@@ -167,9 +168,20 @@ function sandbox.config(flags)
     config.audit = { type = "jsonl", path = assert(system.absolute(flags.audit)) }
   end
   if flags["best-effort"] then config.enforcement = "best_effort" end
+  if config.on_ask == nil then config.on_ask = ask.at_terminal(flags) end
   local good, misuse = mooncage._check(config)
   if not good then return nil, sandbox.locate(misuse, path, flags) end
   return config, nil, path
+end
+
+---What of the configuration stands by a session that is there: its guardrail, hooks and tools.
+---@return table? config, table? err
+function sandbox.standing(flags)
+  local config, err = from_file(flags)
+  if not config then return nil, err end
+  config = shallow(config)
+  if config.on_ask == nil then config.on_ask = ask.at_terminal(flags) end
+  return config
 end
 
 -- Flags that are a key of their own.

@@ -111,6 +111,11 @@ flags.create = {
     help = "How long the session stays; 1h unless given." },
 }
 
+flags.tool = {
+  { name = "tool", value = "NAME", type = "name",
+    help = "What the command counts as for allowed_tools; shell unless given." },
+}
+
 flags.exec = {
   { name = "timeout", value = "DURATION", type = "duration",
     help = "Kill the command and all it started after this time: 500ms, 30s, 10m, 1h." },
@@ -168,7 +173,7 @@ local commands = {
         .. "itself with mooncage.open and mooncage.with; flags and configuration are what those "
         .. "start from. The words after the script are its arg.",
     },
-    flags = { flags.run, flags.sandbox, flags.copies, flags.project },
+    flags = { flags.run, flags.sandbox, flags.tool, flags.copies, flags.project },
     takes = "script_or_command",
     examples = {
       { "echo hi | mooncage run -- tr a-z A-Z", "a filter, in a sandbox" },
@@ -187,7 +192,7 @@ local commands = {
         .. "afterwards, or in session ID that mooncage create opened. The window's size and Ctrl-C "
         .. "reach it.",
     },
-    flags = { flags.sandbox, flags.copies, flags.project },
+    flags = { flags.sandbox, flags.tool, flags.copies, flags.project },
     takes = "session_or_none_then_command",
     examples = {
       { "mooncage shell", "look round in an empty sandbox" },
@@ -214,7 +219,7 @@ local commands = {
       "Like run, in the session that mooncage create opened. What the command writes to the "
         .. "workspace is there for the next one.",
     },
-    flags = { flags.exec },
+    flags = { flags.exec, flags.tool },
     takes = "session_then_command",
     examples = { { "mooncage exec \"$id\" -- sh -c 'make && make test'", "" } },
   },
