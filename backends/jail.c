@@ -86,6 +86,21 @@ static int add_mounts(const mcg_plan *plan, mcg_spawn_spec *spec, mcg_error **er
   return 0;
 }
 
+static int add_users(const mcg_plan *plan, mcg_spawn_spec *spec, mcg_error **err)
+{
+  if (!plan->user_count) return 0;
+  spec->users = calloc(plan->user_count, sizeof *spec->users);
+  if (!spec->users) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a sandbox");
+  spec->user_count = plan->user_count;
+  for (size_t i = 0; i < plan->user_count; i++) {
+    spec->users[i] = (mcg_spawn_user){.uid = plan->users[i].uid, .gid = plan->users[i].gid};
+    if (keep(&spec->users[i].name, plan->users[i].name, err) < 0 ||
+        keep(&spec->users[i].home, plan->users[i].home, err) < 0)
+      return -1;
+  }
+  return 0;
+}
+
 /* ---- limits: what the machine can keep ---------------------------------------------------- */
 
 /* The hierarchy that is mounted decides what helps, not the mode: that is "none" without rights. */
@@ -164,7 +179,8 @@ static int describe(mcg_session *session, const mcg_plan *plan, mcg_spawn_spec *
     return mcg_fail(err, MCG_INVALID, "write an absolute path",
                     "jail: working_directory \"%s\" is relative", workdir);
   if (mcg_spawner_machine(mcg_session_engine(session), &machine, err) < 0 ||
-      add_limits(session, plan, &machine, spec, err) < 0 || add_mounts(plan, spec, err) < 0)
+      add_limits(session, plan, &machine, spec, err) < 0 || add_mounts(plan, spec, err) < 0 ||
+      add_users(plan, spec, err) < 0)
     return -1;
   spec->kind = MCG_KIND_JAIL;
   spec->network = plan->network == MCG_NETWORK_HOST;
@@ -232,9 +248,11 @@ static int jail_stats(mcg_session *session, mcg_place *place, struct json_t *out
 
 static void jail_traits(const struct json_t *options, mcg_traits *traits)
 {
-  static const char *const capabilities[] = {"binds", "project", "stats", NULL};
-  (void)options;
-  traits->capabilities = capabilities;
+  static const char *const capabilities[] = {"binds", "project", "stats", "users", NULL};
+  static const char *const without_users[] = {"binds", "project", "stats", NULL};
+  const char *profile = json_string_value(json_object_get(options, "profile"));
+  bool range = profile && strcmp(profile, "packages") == 0;
+  traits->capabilities = range ? capabilities : without_users;
 }
 
 const mcg_backend mcg_backend_jail = {

@@ -205,7 +205,20 @@ static int read_manifest(mcg_config *config, mcg_error **err)
   if (!config->manifest) return -1;
   for (const char *const *pair = mcg_manifest_environment(config->manifest); *pair; pair++)
     if (mcg_environment_set(&config->environment, *pair, strlen(*pair), err) < 0) return -1;
+  config->plan.users = mcg_manifest_users(config->manifest, &config->plan.user_count);
   return 0;
+}
+
+/* Users exist where a range of uids does. */
+static int check_users(const mcg_config *config, mcg_error **err)
+{
+  if (!config->plan.user_count) return 0;
+  for (const char *const *name = config->traits.capabilities; name && *name; name++)
+    if (strcmp(*name, "users") == 0) return 0;
+  return mcg_fail(err, MCG_UNSUPPORTED,
+                  "use mooncage.jail { profile = \"packages\" }, or leave manifest.users out",
+                  "manifest.users: %s has one uid, and cannot be given users of its own",
+                  config->name);
 }
 
 static int read_project(mcg_config *config, mcg_error **err)
@@ -356,7 +369,7 @@ static int read_all(mcg_engine *engine, mcg_config *config, const mcg_where *whe
       mcg_limits_read(json_object_get(config->root, "limits"), &limits, &plan->limits, err) < 0 ||
       mcg_network_read(json_object_get(config->root, "network"), &network, &plan->network,
                        &network_written, err) < 0 ||
-      read_identity(config, err) < 0 ||
+      read_identity(config, err) < 0 || check_users(config, err) < 0 ||
       mcg_optional_number(config->root, "ttl_s", NULL, 0.001, 1e9, false, &ttl, err) < 0 ||
       read_project(config, err) < 0 || read_binds(config, err) < 0 ||
       mcg_hooks_read(config, err) < 0 || mcg_pipeline_read(config, err) < 0 ||

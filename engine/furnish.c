@@ -68,16 +68,6 @@ static void done(void *data, mcg_stream *stream)
   }
 }
 
-/* Users exist where a range of uids does; init says so. */
-static int check_users(mcg_session *session, mcg_error **err)
-{
-  if (mcg_manifest_user_count(session->config->manifest) == 0) return 0;
-  return mcg_fail(err, MCG_UNSUPPORTED,
-                  "leave manifest.users out, and name users of the rootfs by `user` with profile = "
-                  "\"packages\"",
-                  "manifest.users: this sandbox cannot be given users of its own");
-}
-
 int mcg_session_furnish(mcg_session *session, mcg_error **err)
 {
   const mcg_manifest *manifest = session->config->manifest;
@@ -85,6 +75,5 @@ int mcg_session_furnish(mcg_session *session, mcg_error **err)
   furnishing self = {.session = session};
   const mcg_manifest_sources sources = {
       .host = open_host, .fetcher = open_fetcher, .done = done, .data = &self};
-  if (check_users(session, err) < 0) return -1;
   return mcg_manifest_apply(session->engine, manifest, false, session->stream, &sources, err);
 }

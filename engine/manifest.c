@@ -216,22 +216,6 @@ static int read_environment(mcg_manifest *m, const json_t *manifest, const mcg_w
   return 0;
 }
 
-static int read_user(mcg_manifest *m, const json_t *value, const mcg_where *where, mcg_error **err)
-{
-  static const char *const keys[] = {"name", "uid", NULL};
-  const char *name;
-  double uid;
-  mcg_where at = {.up = where, .key = "name"};
-  if (mcg_check_keys(value, keys, where, err) < 0 ||
-      mcg_check_string(json_object_get(value, "name"), &at, &name, err) < 0)
-    return -1;
-  at.key = "uid";
-  const json_t *number = json_object_get(value, "uid");
-  if (number && mcg_check_number(number, &at, 0, 65533, true, &uid, err) < 0) return -1;
-  m->user_count++;
-  return 0;
-}
-
 static int read_base(mcg_manifest *m, const json_t *manifest, const mcg_where *root,
                      mcg_error **err)
 {
@@ -262,7 +246,7 @@ mcg_manifest *mcg_manifest_parse(const json_t *value, mcg_error **err)
            read_list(m, value, "archives", read_copy, &root, err) == 0 &&
            read_list(m, value, "git", read_git, &root, err) == 0 &&
            read_files(m, value, &root, err) == 0 && read_environment(m, value, &root, err) == 0 &&
-           read_list(m, value, "users", read_user, &root, err) == 0)
+           mcg_manifest_read_users(m, value, &root, err) == 0)
     return m;
   mcg_manifest_free(m);
   return NULL;
@@ -279,6 +263,11 @@ void mcg_manifest_free(mcg_manifest *m)
   }
   for (size_t i = 0; i < m->environment_count; i++) free(m->environment[i]);
   free(m->environment);
+  for (size_t i = 0; i < m->user_count; i++) {
+    free((void *)(uintptr_t)m->users[i].name);
+    free((void *)(uintptr_t)m->users[i].home);
+  }
+  free(m->users);
   free(m->entries);
   free(m->base);
   json_decref(m->canonical);
@@ -296,7 +285,8 @@ const char *const *mcg_manifest_environment(const mcg_manifest *m)
   return (const char *const *)m->environment;
 }
 
-size_t mcg_manifest_user_count(const mcg_manifest *m)
+const mcg_user *mcg_manifest_users(const mcg_manifest *m, size_t *count)
 {
-  return m->user_count;
+  *count = m->user_count;
+  return m->users;
 }

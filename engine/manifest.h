@@ -7,11 +7,11 @@
  *   "archives":    [ { "from": PATH IN base, "to": PATH, "ephemeral": true } ],
  *   "git":         [ { "url": URL, "to": PATH, "ref": NAME, "depth": 1, "ephemeral": true } ],
  *   "environment": { NAME: VALUE | { "secret": VALUE } },
- *   "users":       [ { "name": NAME, "uid": N } ] }
+ *   "users":       [ { "name": NAME, "uid": N, "gid": N, "home": ABSOLUTE PATH } ] }
  *
  * Applied in the order directories, copies, archives, git, files: what is written out in the manifest
  * has the last word. What is ephemeral is not kept with a snapshot, and is applied again after one was
- * restored. Secrets are not part of the hash. */
+ * restored. Secrets are not part of the hash. Users are made with the sandbox, by its backend. */
 #ifndef MCG_MANIFEST_H
 #define MCG_MANIFEST_H
 
@@ -26,8 +26,8 @@ void mcg_manifest_free(mcg_manifest *manifest);
 int mcg_manifest_hash(const mcg_manifest *manifest, char out[65], mcg_error **err);
 /* "NAME=value" pairs, NULL-terminated, borrowed. */
 const char *const *mcg_manifest_environment(const mcg_manifest *manifest);
-/* Names of users that commands may run as; count 0 where none are asked for. */
-size_t mcg_manifest_user_count(const mcg_manifest *manifest);
+/* Users that commands may run as, borrowed; count 0 where none are asked for. */
+const mcg_user *mcg_manifest_users(const mcg_manifest *manifest, size_t *count);
 
 /* Another place to take from: what the manifest needs beyond its own sandbox. A host directory, opened
  * unconfined by a plain init beneath it, or a throw-away jail on the host's network. */

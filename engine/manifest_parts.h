@@ -29,8 +29,15 @@ struct mcg_manifest {
   mcg_manifest_entry *entries;
   size_t count, cap;
   char **environment; /* NULL-terminated */
-  size_t environment_count, user_count;
+  size_t environment_count;
+  mcg_user *users; /* names and homes are owned */
+  size_t user_count;
   struct json_t *canonical; /* what is hashed: the value, secrets by name only */
 };
+
+/* manifest_users.c */
+struct mcg_where;
+int mcg_manifest_read_users(mcg_manifest *manifest, const struct json_t *value,
+                            const struct mcg_where *root, mcg_error **err);
 
 #endif

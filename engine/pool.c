@@ -114,8 +114,10 @@ static void fill(struct mcg_pool *pool)
 
 mcg_session *mcg_pool_take(mcg_engine *engine, mcg_config *take_config)
 {
-  /* A project is seen as it is when the session opens, so its view is never made ahead. */
-  if (!take_config->pool_size || take_config->plan.project) return NULL;
+  /* A project is seen as it is when the session opens, so its view is never made ahead; and users are
+   * made with a sandbox. */
+  if (!take_config->pool_size || take_config->plan.project || take_config->plan.user_count)
+    return NULL;
   auto_free char *kind = kind_of(take_config);
   struct mcg_pool *pool = kind ? pool_of(engine, kind) : NULL;
   if (!pool) return NULL;

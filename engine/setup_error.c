@@ -49,6 +49,10 @@ static const setup_row rows[] = {
     {"maps", ENOENT, MCG_UNENFORCEABLE, "this user has no range of subordinate uids",
      "install uidmap, then: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER; "
      "or run as root"},
+    {"users", EEXIST, MCG_CONFLICT, "a user of the manifest cannot be added",
+     "give it another name, uid, gid or home, or leave it out and name the one there is by `user`"},
+    {"users", ANY, MCG_INVALID, "a user of the manifest cannot be added",
+     "give it a home that can be made: /home/NAME is where it is unless you say otherwise"},
     {"rootfs", ENOENT, MCG_NOT_FOUND, "the rootfs is not there", "name a directory that exists"},
     {"rootfs", ENOTDIR, MCG_INVALID, "the rootfs is no directory", "name a directory"},
     {"rootfs", EACCES, MCG_UNAUTHORIZED, "the rootfs cannot be entered",

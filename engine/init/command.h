@@ -106,8 +106,14 @@ typedef struct mcg_exec {
 int mcg_launch_read(mcg_server *server, const uint8_t *body, size_t len, mcg_exec *out,
                     const char **step, const char **text);
 
-/* user.c: "name", "uid" or "uid:gid" */
-int mcg_user_find(const char *text, uid_t *uid, gid_t *gid);
+/* user.c: "name", "uid" or "uid:gid". The settings are empty where /etc/passwd has no (short) line. */
+#define MCG_USER_SETTING 512
+typedef struct mcg_user_entry {
+  uid_t uid;
+  gid_t gid;
+  char name[MCG_USER_SETTING], home[MCG_USER_SETTING]; /* "USER=name", "HOME=/home/name" */
+} mcg_user_entry;
+int mcg_user_find(const char *text, mcg_user_entry *out);
 
 /* pty.c */
 int mcg_pty_open(unsigned cols, unsigned rows, int *master, int *slave); /* 0 or errno */

@@ -9,6 +9,7 @@
 
 #include "jail.h"
 #include "kernel.h"
+#include "people.h"
 
 /* Lent from the host, read-only. A name that ends in * is a prefix. */
 static const char *const LENT[] = {"alternatives", "ld.so.cache",     "ld.so.conf", "ld.so.conf.d",
@@ -60,15 +61,17 @@ static int put(mcg_jail *jail, const char *name, const char *text, int len)
 
 static int names(mcg_jail *jail)
 {
-  char text[512];
-  int len = snprintf(text, sizeof text,
-                     "root:x:0:0:root:/root:/usr/sbin/nologin\n"
-                     "sandbox:x:%u:%u:sandbox:/home/sandbox:/bin/sh\n"
-                     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-                     jail->uid, jail->gid);
-  if (put(jail, "passwd", text, len) < 0) return -1;
-  len = snprintf(text, sizeof text, "root:x:0:\nsandbox:x:%u:\nnogroup:x:65534:\n", jail->gid);
-  if (put(jail, "group", text, len) < 0) return -1;
+  static mcg_names passwd, group;
+  passwd.len = (size_t)snprintf(passwd.text, sizeof passwd.text,
+                                "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+                                "sandbox:x:%u:%u:sandbox:/home/sandbox:/bin/sh\n"
+                                "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+                                jail->uid, jail->gid);
+  group.len = (size_t)snprintf(group.text, sizeof group.text,
+                               "root:x:0:\nsandbox:x:%u:\nnogroup:x:65534:\n", jail->gid);
+  if (mcg_jail_people(jail, &passwd, &group) < 0) return -1;
+  if (put(jail, "passwd", passwd.text, (int)passwd.len) < 0) return -1;
+  if (put(jail, "group", group.text, (int)group.len) < 0) return -1;
   static const char nss[] = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n"
                             "networks: files\nprotocols: files\nservices: files\n";
   return put(jail, "nsswitch.conf", nss, sizeof nss - 1);

@@ -16,6 +16,7 @@
 #include "spawn.h"
 
 #define MCG_JAIL_MOUNTS_MAX 64
+#define MCG_PEOPLE_MAX 64
 
 /* Everything the child must know. Descriptors are -1 where there is none. */
 typedef struct mcg_jail_order {
@@ -49,6 +50,11 @@ pid_t mcg_jail_clone(const mcg_jail_order *order, int *pidfd);
 
 #define MCG_JAIL_MECHANISMS 24
 
+/* Who a user of the spec has become. */
+typedef struct mcg_person {
+  uint32_t uid, gid;
+} mcg_person;
+
 /* While it builds, the working directory is the stage: a sized tmpfs of its own with
  *   r   the new root        d   what commands write to (and where a disk image is mounted)
  *   x   what is laid over a rootfs: dev, proc, etc
@@ -62,9 +68,10 @@ typedef struct mcg_jail {
   int control; /* where it is now: close_the_rest moves it */
   int root;    /* the new root while it is built, O_PATH */
   int rootfs, original,
-      mounts[MCG_JAIL_MOUNTS_MAX]; /* detached: the spawner's, else taken by the child */
-  bool foreign;                    /* the root is somebody's rootfs */
-  const char *fresh;               /* "r", "x" or "" */
+      mounts[MCG_JAIL_MOUNTS_MAX];   /* detached: the spawner's, else taken by the child */
+  mcg_person people[MCG_PEOPLE_MAX]; /* one for each of spec.users */
+  bool foreign;                      /* the root is somebody's rootfs */
+  const char *fresh;                 /* "r", "x" or "" */
   const char *mechanisms[MCG_JAIL_MECHANISMS + 1];
   unsigned mechanism_count, text_len;
   char text[2048];  /* the mechanisms' bytes */

@@ -95,6 +95,8 @@ static int rules(mcg_jail *jail, int ruleset, uint64_t all)
   if (allow(jail, ruleset, "/", free_root ? full : (uint64_t)FS_LOOK) < 0) return -1;
   for (size_t i = 0; i < MCG_JAIL_WRITABLES; i++)
     if (allow(jail, ruleset, dirs[i].inside, full) < 0) return -1;
+  for (size_t i = 0; i < jail->spec->user_count; i++)
+    if (allow(jail, ruleset, jail->spec->users[i].home, full) < 0) return -1;
   /* A process tunes itself through /proc; what is more than its own is read-only there. */
   if (allow(jail, ruleset, "/proc", all & (FS_WRITE | FS_TRUNCATE)) < 0) return -1;
   if (allow(jail, ruleset, "/dev", all & (FS_WRITE | FS_TRUNCATE | FS_IOCTL_DEV)) < 0) return -1;

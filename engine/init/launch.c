@@ -49,6 +49,7 @@ static int count_fields(const uint8_t *body, size_t len, mcg_counts *out, const 
     if (field.tag == MCG_TAG_ARG) out->args++;
     if (field.tag == MCG_TAG_ENV) out->envs++;
     out->text += field.len + 1;
+    if (field.tag == MCG_TAG_USER) out->text += (size_t)2 * MCG_USER_SETTING;
   }
   return reader.bad ? -1 : 0;
 }
@@ -126,21 +127,34 @@ static int take_limit(mcg_launch *launch, mcg_rlimit *room, const mcg_field *fie
   return 0;
 }
 
-static int take_user(mcg_server *server, mcg_launch *launch, const char *user, const char **text)
+/* Of init's own settings, not of those that came with the command. */
+static void put_default(mcg_server *server, mcg_launch *launch, mcg_arena *arena,
+                        const char *setting)
 {
-  uid_t uid = getuid();
-  gid_t gid = getgid();
-  int number = mcg_user_find(user, &uid, &gid);
+  const char *const *env = server->config->env;
+  if (!*setting) return;
+  for (size_t i = 0; env && env[i]; i++)
+    if (same_name(setting, env[i]) && launch->envp[i] == env[i])
+      launch->envp[i] = keep(arena, setting, strlen(setting));
+}
+
+static int take_user(mcg_server *server, mcg_launch *launch, mcg_arena *arena, const char *user,
+                     const char **text)
+{
+  mcg_user_entry entry = {.uid = getuid(), .gid = getgid()};
+  int number = mcg_user_find(user, &entry);
   if (number == ENOENT) *text = "no such user in /etc/passwd of the sandbox";
   if (number == EINVAL) *text = "a user is a name, a number, or number:number";
   if (number) return number;
   if (server->config->range_map) {
     launch->change_ids = true;
-    launch->uid = uid;
-    launch->gid = gid;
+    launch->uid = entry.uid;
+    launch->gid = entry.gid;
+    put_default(server, launch, arena, entry.name);
+    put_default(server, launch, arena, entry.home);
     return 0;
   }
-  if (uid == getuid() && gid == getgid()) return 0;
+  if (entry.uid == getuid() && entry.gid == getgid()) return 0;
   *text = "this sandbox has one user only";
   return EOPNOTSUPP;
 }
@@ -169,7 +183,7 @@ static int take_fields(mcg_server *server, const uint8_t *body, size_t len, mcg_
     case MCG_TAG_CWD: out->launch.cwd = keep(arena, field.bytes, field.len); break;
     case MCG_TAG_USER:
       *step = "user";
-      number = take_user(server, &out->launch, keep(arena, field.bytes, field.len), text);
+      number = take_user(server, &out->launch, arena, keep(arena, field.bytes, field.len), text);
       break;
     case MCG_TAG_LIMIT:
       *step = "limit";

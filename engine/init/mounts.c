@@ -10,6 +10,7 @@
 #include "disk.h"
 #include "jail.h"
 #include "kernel.h"
+#include "people.h"
 
 void mcg_jail_writables(const mcg_jail *jail, mcg_jail_writable out[MCG_JAIL_WRITABLES])
 {
@@ -359,6 +360,7 @@ static int workdir_place(mcg_jail *jail)
 int mcg_jail_host_root(mcg_jail *jail)
 {
   if (host_root(jail) < 0 || mcg_jail_etc(jail) < 0 || workdir_place(jail) < 0) return -1;
+  if (mcg_jail_home_places(jail) < 0) return -1;
   if (jail->spec->project && mcg_jail_project_places(jail, "r") < 0) return -1;
   if (bind_places(jail) < 0 || mcg_jail_dev_places(jail) < 0 || read_only(jail) < 0) return -1;
   return mcg_jail_dev(jail);
@@ -408,6 +410,6 @@ int mcg_jail_mounts(mcg_jail *jail)
   if (jail->order->standing) return from_standing(jail);
   if (make_stage(jail) < 0 || make_disk(jail) < 0) return -1;
   if ((jail->foreign ? from_rootfs(jail) : from_host(jail)) < 0) return -1;
-  if (writables(jail) < 0 || binds(jail) < 0) return -1;
+  if (writables(jail) < 0 || mcg_jail_homes(jail) < 0 || binds(jail) < 0) return -1;
   return turn(jail);
 }

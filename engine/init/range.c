@@ -82,7 +82,7 @@ static int by_helpers(const mcg_spawner_state *state, const mcg_box *box, mcg_fa
   uint32_t uids = given("/etc/subuid", state->uid), gids = given("/etc/subgid", state->uid);
   if (!uids || !gids)
     return mcg_failure_set(
-        failure, "maps", EPERM,
+        failure, "maps", ENOENT,
         "profile packages: no range of 65536 in /etc/subuid and /etc/subgid for uid %u",
         state->uid);
   if (run_helper("newuidmap", box->pid, state->uid, uids) &&

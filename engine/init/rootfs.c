@@ -9,6 +9,7 @@
 
 #include "jail.h"
 #include "kernel.h"
+#include "people.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 static const char *const PLACES[] = {"dev", "proc", "tmp", "var/tmp", "run", "etc", "home/sandbox"};
@@ -59,39 +60,70 @@ static int add_missing(mcg_jail *jail, int rootfs, const char *base)
   return 0;
 }
 
-/* ---- /etc/passwd with the sandbox's user in it ----------------------------------------------- */
+/* ---- /etc/passwd and /etc/group with the sandbox's own users in them -------------------------- */
 
-static ssize_t read_inside(int rootfs, const char *path, char *out, size_t size)
+/* 1: read whole; 0: there is none; -1: it is not one of ours to mend. */
+static int read_names(int rootfs, const char *path, mcg_names *out)
 {
   int fd =
       mcg_sys_openat2(rootfs, path, O_RDONLY | O_NONBLOCK | O_NOCTTY,
                       MCG_RESOLVE_IN_ROOT | MCG_RESOLVE_NO_SYMLINKS | MCG_RESOLVE_NO_MAGICLINKS);
   struct stat st;
   ssize_t got = -1;
-  if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) got = read(fd, out, size);
-  if (fd >= 0) close(fd);
-  return got;
+  out->len = 0;
+  out->text[0] = 0;
+  if (fd < 0) return errno == ENOENT ? 0 : -1;
+  if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) got = read(fd, out->text, sizeof out->text);
+  close(fd);
+  if (got < 0 || got == sizeof out->text) return -1;
+  out->text[got] = 0;
+  out->len = (size_t)got;
+  return 1;
 }
 
-static int add_user(mcg_jail *jail, int rootfs, const char *base)
+static int write_names(mcg_jail *jail, const char *base, const char *name, const mcg_names *names)
 {
-  static char text[(64 << 10) + 128];
-  char wanted[32], path[64];
-  ssize_t got = read_inside(rootfs, "etc/passwd", text, 64 << 10);
-  if (got < 0 || got == 64 << 10) return 0; /* none, or not one of ours to mend */
-  text[got] = 0;
-  snprintf(wanted, sizeof wanted, ":x:%u:", jail->uid);
-  if (strstr(text, wanted)) return 0;
-  int more = snprintf(text + got, 128, "%ssandbox:x:%u:%u::/home/sandbox:/bin/sh\n",
-                      got && text[got - 1] != '\n' ? "\n" : "", jail->uid, jail->gid);
+  char path[64];
   snprintf(path, sizeof path, "%s/etc", base);
   if (mkdir(path, 0755) < 0 && errno != EEXIST)
     return mcg_jail_fail(jail, "rootfs", errno, "add /etc");
-  snprintf(path, sizeof path, "%s/etc/passwd", base);
+  snprintf(path, sizeof path, "%s/etc/%s", base, name);
   unlink(path); /* of the overlay, where that is there already */
-  if (mcg_jail_write(path, 0644, text, (size_t)(got + more)) < 0)
-    return mcg_jail_fail(jail, "rootfs", errno, "add the sandbox's user to /etc/passwd");
+  if (mcg_jail_write(path, 0644, names->text, names->len) < 0)
+    return mcg_jail_fail(jail, "rootfs", errno, "add the sandbox's users to /etc/%s", name);
   return 0;
+}
+
+/* The one that every command is, unless the rootfs has a name for it. */
+static bool add_self(const mcg_jail *jail, mcg_names *passwd)
+{
+  char wanted[32], line[128];
+  snprintf(wanted, sizeof wanted, ":x:%u:", jail->uid);
+  if (strstr(passwd->text, wanted)) return false;
+  bool open_line = passwd->len && passwd->text[passwd->len - 1] != '\n';
+  int more = snprintf(line, sizeof line, "%ssandbox:x:%u:%u::/home/sandbox:/bin/sh\n",
+                      open_line ? "\n" : "", jail->uid, jail->gid);
+  if (passwd->len + (size_t)more >= sizeof passwd->text) return false;
+  memcpy(passwd->text + passwd->len, line, (size_t)more + 1);
+  passwd->len += (size_t)more;
+  return true;
+}
+
+static int add_users(mcg_jail *jail, int rootfs, const char *base)
+{
+  static mcg_names passwd, group;
+  bool people = jail->spec->user_count > 0;
+  int found = read_names(rootfs, "etc/passwd", &passwd);
+  if (!people && found <= 0) return 0;
+  if (!people) return add_self(jail, &passwd) ? write_names(jail, base, "passwd", &passwd) : 0;
+  if (found < 0 || read_names(rootfs, "etc/group", &group) < 0)
+    return mcg_jail_fail(jail, "users", EINVAL,
+                         "/etc/passwd or /etc/group of %s is too large, or no file",
+                         jail->spec->rootfs);
+  add_self(jail, &passwd);
+  if (mcg_jail_people(jail, &passwd, &group) < 0) return -1;
+  return write_names(jail, base, "passwd", &passwd) < 0 ? -1
+                                                        : write_names(jail, base, "group", &group);
 }
 
 /* ---- the mount ------------------------------------------------------------------------------ */
@@ -131,7 +163,7 @@ static int given(mcg_jail *jail)
   if (rc == 0) jail->root = open("r", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (rc < 0 || jail->root < 0)
     return mcg_jail_fail(jail, "rootfs", errno, "%s", jail->spec->rootfs);
-  if (add_missing(jail, jail->root, "r") < 0 || add_user(jail, jail->root, "r") < 0) return -1;
+  if (add_missing(jail, jail->root, "r") < 0 || add_users(jail, jail->root, "r") < 0) return -1;
   if (jail->spec->project && mcg_jail_project_places(jail, "r") < 0) return -1;
   mcg_jail_note(jail, "rootfs=overlay, writable");
   return mkdir("x/dev", 0755) < 0 || mkdir("x/proc", 0755) < 0
@@ -150,7 +182,7 @@ int mcg_jail_rootfs(mcg_jail *jail)
   int rootfs = lower(jail);
   if (rootfs < 0) return -1;
   int rc = add_missing(jail, rootfs, base);
-  if (rc == 0) rc = add_user(jail, rootfs, base);
+  if (rc == 0) rc = add_users(jail, rootfs, base);
   if (rc == 0 && jail->spec->project) rc = mcg_jail_project_places(jail, base);
   close(rootfs);
   return rc < 0 ? -1 : overlay(jail);

@@ -24,6 +24,21 @@ static void put_mount(mcg_wire *out, const mcg_spawn_mount *mount)
   mcg_wire_fini(&inner);
 }
 
+static void put_user(mcg_wire *out, const mcg_spawn_user *user)
+{
+  mcg_wire inner;
+  mcg_wire_init(&inner);
+  mcg_wire_put_str(&inner, MCG_SU_NAME, user->name);
+  mcg_wire_put_str(&inner, MCG_SU_HOME, user->home);
+  put_number(&inner, MCG_SU_UID, user->uid);
+  put_number(&inner, MCG_SU_GID, user->gid);
+  if (inner.failed)
+    out->failed = true;
+  else
+    mcg_wire_put(out, MCG_ST_USER, inner.data, inner.len);
+  mcg_wire_fini(&inner);
+}
+
 void mcg_spawn_spec_encode(const mcg_spawn_spec *spec, mcg_wire *out)
 {
   put_number(out, MCG_ST_KIND, spec->kind);
@@ -45,6 +60,7 @@ void mcg_spawn_spec_encode(const mcg_spawn_spec *spec, mcg_wire *out)
   mcg_wire_put_str(out, MCG_ST_PROJECT, spec->project);
   mcg_wire_put_str(out, MCG_ST_HOSTNAME, spec->hostname);
   for (size_t i = 0; i < spec->mount_count; i++) put_mount(out, &spec->mounts[i]);
+  for (size_t i = 0; i < spec->user_count; i++) put_user(out, &spec->users[i]);
 }
 
 static bool take_number(const mcg_field *field, uint32_t *out)
@@ -81,6 +97,26 @@ static bool take_mount(const mcg_field *field, mcg_spawn_spec *out)
   return !reader.bad && mount->source && mount->target;
 }
 
+static bool take_user(const mcg_field *field, mcg_spawn_spec *out)
+{
+  mcg_spawn_user *grown = reallocarray(out->users, out->user_count + 1, sizeof *grown);
+  if (!grown) return false;
+  out->users = grown;
+  mcg_spawn_user *user = &grown[out->user_count++];
+  *user = (mcg_spawn_user){0};
+  mcg_reader reader = mcg_reader_of(field->bytes, field->len);
+  mcg_field inner;
+  while (mcg_reader_next(&reader, &inner)) {
+    bool good = true;
+    if (inner.tag == MCG_SU_NAME) good = take_text(&inner, &user->name);
+    if (inner.tag == MCG_SU_HOME) good = take_text(&inner, &user->home);
+    if (inner.tag == MCG_SU_UID) good = take_number(&inner, &user->uid);
+    if (inner.tag == MCG_SU_GID) good = take_number(&inner, &user->gid);
+    if (!good) return false;
+  }
+  return !reader.bad && user->name && user->home;
+}
+
 static bool take_field(const mcg_field *field, mcg_spawn_spec *out)
 {
   switch (field->tag) {
@@ -103,6 +139,7 @@ static bool take_field(const mcg_field *field, mcg_spawn_spec *out)
   case MCG_ST_PROJECT: return take_text(field, &out->project);
   case MCG_ST_HOSTNAME: return take_text(field, &out->hostname);
   case MCG_ST_MOUNT: return take_mount(field, out);
+  case MCG_ST_USER: return take_user(field, out);
   default: return true;
   }
 }
@@ -129,5 +166,10 @@ void mcg_spawn_spec_fini(mcg_spawn_spec *spec)
     free(spec->mounts[i].target);
   }
   free(spec->mounts);
+  for (size_t i = 0; i < spec->user_count; i++) {
+    free(spec->users[i].name);
+    free(spec->users[i].home);
+  }
+  free(spec->users);
   *spec = (mcg_spawn_spec){0};
 }

@@ -59,6 +59,7 @@ enum mcg_spawn_tag {
   MCG_ST_PIDS,       /* u32 processes and threads of commands; init and stubs come on top */
   MCG_ST_NOFILE,     /* u32 */
   MCG_ST_HOSTNAME,
+  MCG_ST_USER, /* nested fields MCG_SU_*; profile packages */
   /* answers */
   MCG_ST_STEP,
   MCG_ST_ERRNO,
@@ -83,7 +84,12 @@ enum mcg_spawn_tag {
   /* sub-fields of MCG_ST_MOUNT */
   MCG_SM_SOURCE,
   MCG_SM_TARGET,
-  MCG_SM_WRITABLE
+  MCG_SM_WRITABLE,
+  /* sub-fields of MCG_ST_USER */
+  MCG_SU_NAME,
+  MCG_SU_HOME, /* absolute, inside */
+  MCG_SU_UID,  /* u32; absent: one that is free */
+  MCG_SU_GID   /* u32; absent: the uid's number */
 };
 
 enum mcg_spawn_kind { MCG_KIND_JAIL, MCG_KIND_PLAIN };
@@ -100,6 +106,11 @@ typedef struct mcg_spawn_mount {
   bool writable;
 } mcg_spawn_mount;
 
+typedef struct mcg_spawn_user {
+  char *name, *home;
+  uint32_t uid, gid; /* 0: to be chosen */
+} mcg_spawn_user;
+
 /* The fields of CREATE, decoded. Strings are owned; NULL or 0 where absent. */
 typedef struct mcg_spawn_spec {
   uint32_t kind, profile, network, carrier, uid, gid, rootfs_rw, disk_image, cpu_milli, pids,
@@ -108,6 +119,8 @@ typedef struct mcg_spawn_spec {
   char *id, *rootfs, *workdir, *project, *hostname;
   mcg_spawn_mount *mounts;
   size_t mount_count;
+  mcg_spawn_user *users;
+  size_t user_count;
 } mcg_spawn_spec;
 
 void mcg_spawn_spec_encode(const mcg_spawn_spec *spec, mcg_wire *out);

@@ -99,7 +99,6 @@ local function manifests(sandbox)
     refused("invalid", "ssh", { git = { { url = "ssh://host/x", to = "x" } } })
     local reference = { url = "git://host/x", to = "x", ref = "--upload-pack=x" }
     refused("invalid", "ref", { git = { reference } })
-    refused("unsupported", "users", { users = { { name = "bob" } } })
   end)
 
   it("a failed manifest leaves no sandbox", function()

@@ -681,13 +681,21 @@ static void a_disk_image_is_full_without_a_kill(void **state)
   spawner_stop(&s);
 }
 
+/* Of us, if we are the one who asks: nobody else that is tried has subordinate ids. */
+static bool has_range(void)
+{
+  static const char *const look = "test -x /usr/bin/newuidmap && for f in /etc/subuid /etc/subgid; "
+                                  "do grep -qE \"^($(id -un)|$(id -u)):\" $f || exit 1; done";
+  return geteuid() != 0 && system(look) == 0;
+}
+
 static void packages_has_a_range_of_uids(void **state)
 {
   (void)state;
   spawner s = spawner_start(as_uid);
   mcg_spawn_spec spec = plain_spec();
   spec.profile = MCG_PROFILE_PACKAGES;
-  if (!s.privileged) { /* nobody has subordinate ids */
+  if (!s.privileged && !has_range()) {
     refused(&s, &spec, "maps");
   } else {
     box b;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 static mcg_spawn_mount mounts[] = {{"/usr/share", "/data", false}, {"/home/a b", "/w", true}};
+static mcg_spawn_user users[] = {{"bob", "/home/bob", 0, 0}, {"eve", "/e", 2000, 50}};
 static const mcg_spawn_spec sample = {.kind = MCG_KIND_PLAIN,
                                       .profile = MCG_PROFILE_STRICT,
                                       .network = 1,
@@ -30,7 +31,9 @@ static const mcg_spawn_spec sample = {.kind = MCG_KIND_PLAIN,
                                       .project = "/home/me/p",
                                       .hostname = "box",
                                       .mounts = mounts,
-                                      .mount_count = 2};
+                                      .mount_count = 2,
+                                      .users = users,
+                                      .user_count = 2};
 
 static void test_round_trip(void **state)
 {
@@ -63,6 +66,12 @@ static void test_round_trip(void **state)
   assert_string_equal(back.mounts[1].target, "/w");
   assert_true(back.mounts[1].writable);
   assert_false(back.mounts[0].writable);
+  assert_int_equal(back.user_count, 2);
+  assert_string_equal(back.users[0].name, "bob");
+  assert_string_equal(back.users[0].home, "/home/bob");
+  assert_int_equal(back.users[0].uid, 0);
+  assert_int_equal(back.users[1].uid, 2000);
+  assert_int_equal(back.users[1].gid, 50);
   mcg_spawn_spec_fini(&back);
   mcg_wire_fini(&wire);
 }
@@ -92,7 +101,7 @@ static void test_cut_and_bent(void **state)
     mcg_spawn_spec_fini(&back);
     free(copy);
   }
-  assert_int_equal(taken, 20); /* the cuts between the 20 fields, none inside one */
+  assert_int_equal(taken, 22); /* the cuts between the 22 fields, none inside one */
   for (size_t at = 0; at < wire.len; at++)
     for (int bit = 0; bit < 8; bit++) {
       wire.data[at] ^= (uint8_t)(1 << bit);
@@ -124,6 +133,7 @@ static void test_refused(void **state)
   refuse(MCG_ST_MEMORY, "123456789", 9);
   refuse(MCG_ST_MOUNT, "", 0); /* neither source nor target */
   refuse(MCG_ST_MOUNT, "\1\0\0\0\xff\0\0\0", 8);
+  refuse(MCG_ST_USER, "", 0); /* neither name nor home */
 }
 
 static void test_doubled_and_unknown(void **state)

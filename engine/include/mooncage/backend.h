@@ -42,6 +42,12 @@ typedef struct mcg_bind {
   bool writable;
 } mcg_bind;
 
+/* A user that is to be there, besides those of the system inside. */
+typedef struct mcg_user {
+  const char *name, *home; /* home: absolute, inside */
+  unsigned uid, gid;       /* 0: one that is free; of the gid: the uid's number */
+} mcg_user;
+
 /* One option a backend takes in its candidate, for validation and `--option` help. */
 typedef enum mcg_type {
   MCG_T_BOOL,
@@ -90,8 +96,10 @@ typedef struct mcg_plan {
   const char *project; /* host directory whose copy-on-write view is the workspace, or NULL */
   const mcg_bind *binds;
   size_t bind_count;
-  mcg_carrier carrier; /* forced to frames by tests; a backend with one carrier ignores it */
-  const char *user;    /* who commands run as by default, or NULL */
+  mcg_carrier carrier;   /* forced to frames by tests; a backend with one carrier ignores it */
+  const char *user;      /* who commands run as by default, or NULL */
+  const mcg_user *users; /* none but where the traits name the capability "users" */
+  size_t user_count;
 } mcg_plan;
 
 /* A place that was made. The session owns it until destroy. */
