@@ -156,13 +156,22 @@ int mcg_candidate_network(mcg_config *config, bool written, mcg_error **err)
 
 /* ---- what it is --------------------------------------------------------------------------- */
 
+/* One that is refused for its network is told of by what it has. */
+static bool is_denied(const mcg_config *config)
+{
+  unsigned networks = config->traits.networks;
+  if (config->plan.network != MCG_NETWORK_NONE || networks & MCG_GIVES(MCG_NETWORK_NONE))
+    return config->plan.network == MCG_NETWORK_NONE;
+  return networks == 0;
+}
+
 void mcg_candidate_facts(const mcg_config *config, const char *names[MCG_CAPABILITIES_MAX],
                          mcg_facts *out)
 {
   const mcg_traits *traits = &config->traits;
   const mcg_limits *limits = &config->plan.limits;
   size_t count = 0;
-  names[count++] = config->plan.network == MCG_NETWORK_NONE ? "network_denied" : "network";
+  names[count++] = is_denied(config) ? "network_denied" : "network";
   names[count++] = "pty"; /* mooncage-init's, wherever it runs */
   for (const char *const *name = traits->capabilities; name && *name; name++)
     if (count < MCG_CAPABILITIES_MAX - 1) names[count++] = *name;

@@ -55,11 +55,14 @@ static int read_one(mcg_choice *self, size_t i, json_t *candidate, mcg_error **e
     return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the configuration");
   }
   mcg_error *error = NULL;
-  if (mcg_config_plan(self->engine, own, self->listed ? &where : NULL, &chance->config, &error) ==
-      0) {
-    if (chance->config->backend->create) return 0;
-    mcg_fail(&error, MCG_UNSUPPORTED, NULL, "backend %s cannot make sandboxes", chance->backend);
-    mcg_config_free(mcg_steal_pointer(&chance->config));
+  mcg_config *config = NULL;
+  if (mcg_config_plan(self->engine, own, self->listed ? &where : NULL, &config, &error) == 0) {
+    if (!config->refused && !config->backend->create)
+      mcg_fail(&config->refused, MCG_UNSUPPORTED, NULL, "backend %s cannot make sandboxes",
+               chance->backend);
+    *(config->refused ? &chance->unfit : &chance->config) = config;
+    if (!config->refused) return 0;
+    error = mcg_steal_pointer(&config->refused);
   }
   if (error->code == MCG_INVALID || error->code == MCG_NOMEM) {
     *err = error;
@@ -132,14 +135,14 @@ static int gather(const mcg_choice *self, judging *j, mcg_error **err)
 }
 
 /* "in_order": whoever gives the list has chosen already. */
-static int read_order(const mcg_choice *self, bool *by_price, mcg_error **err)
+static int read_order(mcg_choice *self, mcg_error **err)
 {
   const mcg_where where = {.key = "selector"};
   const json_t *selector = json_object_get(self->root, "selector");
   const char *word = "cheapest_first";
   if (selector && mcg_check_string(selector, &where, &word, err) < 0) return -1;
-  *by_price = strcmp(word, "cheapest_first") == 0;
-  if (*by_price || strcmp(word, "in_order") == 0) return 0;
+  self->by_price = strcmp(word, "cheapest_first") == 0;
+  if (self->by_price || strcmp(word, "in_order") == 0) return 0;
   return mcg_check_fail(&where, err,
                         "write \"cheapest_first\", \"in_order\" or, in Lua, a function or "
                         "mooncage.policy \"name\" {}",
@@ -148,10 +151,8 @@ static int read_order(const mcg_choice *self, bool *by_price, mcg_error **err)
 
 static int judge_all(mcg_choice *self, mcg_error **err)
 {
-  bool by_price;
   judging j = {NULL};
-  int rc = read_order(self, &by_price, err);
-  if (rc == 0) rc = gather(self, &j, err);
+  int rc = gather(self, &j, err);
   const mcg_requirements *wanted = j.count ? &self->chances[j.index[0]].config->requirements : NULL;
   if (rc == 0) rc = mcg_rank(j.table, wanted, MCG_UNPRICED_LAST, &j.ranking, err);
   for (size_t at = 0; rc == 0 && at < j.count; at++) {
@@ -159,82 +160,12 @@ static int judge_all(mcg_choice *self, mcg_error **err)
     chance->fits = j.ranking->verdicts[at] == 0;
     chance->reason = mcg_ranking_reason(j.ranking, j.table, wanted, at);
     if (!chance->reason) rc = mcg_fail(err, MCG_NOMEM, NULL, "no memory to choose");
-    if (!by_price && chance->fits) self->order[self->order_count++] = j.index[at];
+    if (!self->by_price && chance->fits) self->order[self->order_count++] = j.index[at];
   }
-  for (size_t at = 0; rc == 0 && by_price && at < j.ranking->count; at++)
+  for (size_t at = 0; rc == 0 && self->by_price && at < j.ranking->count; at++)
     self->order[self->order_count++] = j.index[j.ranking->order[at]];
   judging_fini(&j);
   return rc;
-}
-
-/* The only one: its own error says more than a table of reasons. */
-static int judge_the_one(mcg_choice *self, mcg_error **err)
-{
-  mcg_chance *one = &self->chances[0];
-  bool by_price;
-  if (read_order(self, &by_price, err) < 0) return mcg_wrap(err, "configuration");
-  if (!one->config) return *err = mcg_steal_pointer(&one->refused), -1;
-  if (mcg_candidate_meet(one->config, err) < 0) return mcg_wrap(err, "configuration");
-  if (mcg_candidate_room(self->engine, one->config, NULL, err) < 0) return -1;
-  one->fits = true;
-  self->order_count = 1;
-  return 0;
-}
-
-int mcg_choice_new(mcg_engine *engine, json_t *take_root, bool tell, mcg_choice **out,
-                   mcg_error **err)
-{
-  mcg_choice *self = calloc(1, sizeof *self);
-  if (!self) {
-    json_decref(take_root);
-    return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the configuration");
-  }
-  *self = (mcg_choice){.engine = engine, .root = take_root};
-  int rc = read_all(self, err);
-  if (rc < 0 && strncmp((*err)->message, "configuration: ", 15) != 0)
-    mcg_wrap(err, "configuration");
-  if (rc == 0 && self->count == 1 && !tell) {
-    rc = judge_the_one(self, err);
-  } else if (rc == 0) {
-    rc = judge_all(self, err);
-    if (rc == 0 && !self->order_count && !tell) rc = mcg_choice_nobody(self, err);
-  }
-  if (rc < 0)
-    mcg_choice_free(self);
-  else
-    *out = self;
-  return rc;
-}
-
-void mcg_choice_free(mcg_choice *self)
-{
-  if (!self) return;
-  for (size_t i = 0; self->chances && i < self->count; i++) {
-    mcg_chance *chance = &self->chances[i];
-    mcg_config_free(chance->config);
-    mcg_error_free(chance->refused);
-    json_decref(chance->facts);
-    free(chance->name);
-    free(chance->reason);
-  }
-  free(self->chances);
-  free(self->order);
-  free(self->reason);
-  json_decref(self->root);
-  free(self);
-}
-
-/* ---- trying ------------------------------------------------------------------------------- */
-
-mcg_config *mcg_choice_take(mcg_choice *self)
-{
-  if (self->next >= self->order_count) return NULL;
-  return mcg_steal_pointer(&self->chances[self->order[self->next++]].config);
-}
-
-void mcg_choice_put(mcg_choice *self, mcg_config *config)
-{
-  self->chances[self->order[--self->next]].config = config;
 }
 
 /* "a: why; b: why", of all of them. */
@@ -251,6 +182,106 @@ static char *all_reasons(const mcg_choice *self)
     text = longer;
   }
   return text;
+}
+
+static void nobody(const mcg_choice *self, mcg_error **err)
+{
+  auto_free char *reasons = all_reasons(self);
+  mcg_fail(err, MCG_NO_CANDIDATE,
+           "ask for less, or add a candidate that can; `mooncage select` tries it without opening "
+           "anything",
+           "no candidate can be used: %s", reasons ? reasons : "");
+  for (size_t i = self->count; i-- > 0 && *err;)
+    if (self->chances[i].refused) {
+      (*err)->cause = mcg_error_copy(self->chances[i].refused);
+      break;
+    }
+}
+
+/* The only one: its own error says more than a table of reasons. */
+static void judge_the_one(mcg_choice *self)
+{
+  mcg_chance *one = &self->chances[0];
+  mcg_error **refusal = &self->refusal;
+  if (!one->config) {
+    *refusal = mcg_error_copy(one->refused);
+  } else if (mcg_candidate_meet(one->config, refusal) < 0) {
+    mcg_wrap(refusal, "configuration");
+  } else if (mcg_candidate_room(self->engine, one->config, NULL, refusal) == 0) {
+    one->fits = true;
+    self->order_count = 1;
+    return;
+  }
+  if (!one->reason) one->reason = strdup(without_prefix((*refusal)->message));
+}
+
+int mcg_choice_new(mcg_engine *engine, json_t *take_root, bool tell, mcg_choice **out,
+                   mcg_error **err)
+{
+  mcg_choice *self = calloc(1, sizeof *self);
+  if (!self) {
+    json_decref(take_root);
+    return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the configuration");
+  }
+  *self = (mcg_choice){.engine = engine, .root = take_root};
+  int rc = read_all(self, err);
+  if (rc == 0) rc = read_order(self, err);
+  if (rc < 0 && strncmp((*err)->message, "configuration: ", 15) != 0)
+    mcg_wrap(err, "configuration");
+  if (rc == 0 && self->count == 1 && !tell)
+    judge_the_one(self);
+  else if (rc == 0)
+    rc = judge_all(self, err);
+  if (rc == 0 && !self->order_count && !self->refusal) nobody(self, &self->refusal);
+  if (rc < 0)
+    mcg_choice_free(self);
+  else
+    *out = self;
+  return rc;
+}
+
+int mcg_choice_stand_in(mcg_choice *self, mcg_config **out, mcg_error **err)
+{
+  *out = NULL;
+  for (size_t i = 0; i < self->count && !*out; i++)
+    *out = mcg_steal_pointer(self->chances[i].config ? &self->chances[i].config
+                                                     : &self->chances[i].unfit);
+  if (*out) return 0;
+  *err = mcg_steal_pointer(&self->refusal);
+  return -1;
+}
+
+void mcg_choice_free(mcg_choice *self)
+{
+  if (!self) return;
+  for (size_t i = 0; self->chances && i < self->count; i++) {
+    mcg_chance *chance = &self->chances[i];
+    mcg_config_free(chance->config);
+    mcg_config_free(chance->unfit);
+    mcg_error_free(chance->refused);
+    json_decref(chance->facts);
+    free(chance->name);
+    free(chance->reason);
+  }
+  free(self->chances);
+  free(self->order);
+  free(self->reason);
+  mcg_error_free(self->refusal);
+  json_decref(self->root);
+  free(self);
+}
+
+/* ---- trying ------------------------------------------------------------------------------- */
+
+mcg_config *mcg_choice_take(mcg_choice *self)
+{
+  if (self->next >= self->order_count) return NULL;
+  return mcg_steal_pointer(&self->chances[self->order[self->next++]].config);
+}
+
+void mcg_choice_put(mcg_choice *self, mcg_config *config)
+{
+  self->chances[self->order[--self->next]].config = config;
 }
 
 bool mcg_choice_failed(mcg_choice *self, mcg_error **error)
@@ -272,21 +303,6 @@ bool mcg_choice_failed(mcg_choice *self, mcg_error **error)
   whole->cause = *error;
   *error = whole;
   return false;
-}
-
-int mcg_choice_nobody(const mcg_choice *self, mcg_error **err)
-{
-  auto_free char *reasons = all_reasons(self);
-  mcg_fail(err, MCG_NO_CANDIDATE,
-           "ask for less, or add a candidate that can; `mooncage select` tries it without opening "
-           "anything",
-           "no candidate can be used: %s", reasons ? reasons : "");
-  for (size_t i = self->count; i-- > 0 && err && *err;)
-    if (self->chances[i].refused) {
-      (*err)->cause = mcg_error_copy(self->chances[i].refused);
-      break;
-    }
-  return -1;
 }
 
 /* ---- telling, and asking ------------------------------------------------------------------ */
@@ -326,6 +342,19 @@ json_t *mcg_choice_explain(mcg_choice *self)
   if (told && self->order_count)
     json_object_set_new(told, "chosen", json_integer((json_int_t)self->order[0] + 1));
   return told;
+}
+
+json_t *mcg_choice_record(const mcg_choice *self, bool chosen)
+{
+  json_t *candidates = json_array();
+  for (size_t i = 0; i < self->count; i++) {
+    const mcg_chance *chance = &self->chances[i];
+    json_array_append_new(candidates, json_pack("{s:s, s:s*, s:b, s:s*}", "name", chance->name,
+                                                "backend", chance->backend, "fits", chance->fits,
+                                                "reason", chance->reason));
+  }
+  const char *name = chosen && self->order_count ? self->chances[self->order[0]].name : NULL;
+  return json_pack("{s:s*, s:o}", "chosen", name, "candidates", candidates);
 }
 
 json_t *mcg_choice_question(mcg_choice *self)

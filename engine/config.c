@@ -376,10 +376,11 @@ static int read_all(mcg_engine *engine, mcg_config *config, const mcg_where *whe
       mcg_audit_read(engine, json_object_get(config->root, "audit"), &config->audit, err) < 0)
     return -1;
   config->ttl_ms = (int64_t)(ttl * 1000 + 0.5);
-  if (read_required(engine, config, err) < 0 ||
-      mcg_candidate_network(config, network_written, err) < 0)
-    return -1;
-  return settle_limits(config, err);
+  if (read_required(engine, config, err) < 0) return -1;
+  if (mcg_candidate_network(config, network_written, &config->refused) == 0)
+    settle_limits(config, &config->refused);
+  if (config->refused) mcg_wrap(&config->refused, "configuration");
+  return 0;
 }
 
 int mcg_config_plan(mcg_engine *engine, json_t *take_root, const mcg_where *where, mcg_config **out,
@@ -406,9 +407,12 @@ int mcg_config_read(mcg_engine *engine, const char *text, size_t len, mcg_config
   if (!root) return mcg_wrap(err, "configuration");
   mcg_config *config;
   if (mcg_config_plan(engine, root, NULL, &config, err) < 0) return -1;
-  if (mcg_candidate_meet(config, err) < 0) {
+  mcg_error *refused = mcg_steal_pointer(&config->refused);
+  if (!refused && mcg_candidate_meet(config, &refused) < 0) mcg_wrap(&refused, "configuration");
+  if (refused) {
     mcg_config_free(config);
-    return mcg_wrap(err, "configuration");
+    *err = refused;
+    return -1;
   }
   *out = config;
   return 0;
@@ -434,6 +438,7 @@ void mcg_config_free(mcg_config *config)
   mcg_manifest_free(config->manifest);
   mcg_sinks_free(config->audit);
   mcg_requirements_fini(&config->requirements);
+  mcg_error_free(config->refused);
   json_decref(config->no_options);
   json_decref(config->root);
   free(config);

@@ -22,6 +22,7 @@ typedef struct mcg_config {
   unsigned hooks;                   /* mcg_hook bits: those the host has */
   int64_t hook_ms;                  /* what one may take */
   struct mcg_sinks *audit;          /* owned: where its events go */
+  mcg_error *refused;               /* owned; it cannot keep what was written; or NULL */
   mcg_traits traits;                /* of the candidate */
   mcg_requirements requirements;
   bool priced;
@@ -35,8 +36,10 @@ typedef struct mcg_config {
  * give: `no_candidate`, `unenforceable`, `unsupported`. */
 int mcg_config_read(mcg_engine *engine, const char *text, size_t len, mcg_config **out,
                     mcg_error **err);
-/* The same of what was parsed already; `take_root` is taken, also on failure. `where` is the place that
- * its `backend` was written at, where that is another; else NULL. */
+/* The same of what was parsed already, but for the requirements, which are read and not judged; and
+ * where the candidate cannot keep what was written, 0 is returned and config->refused is why.
+ * `take_root` is taken, also on failure. `where` is the place that its `backend` was written at, where
+ * that is another; else NULL. */
 int mcg_config_plan(mcg_engine *engine, json_t *take_root, const mcg_where *where, mcg_config **out,
                     mcg_error **err);
 void mcg_config_free(mcg_config *config);

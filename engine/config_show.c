@@ -15,7 +15,9 @@ char *mcg_config_resolve(mcg_engine *engine, const char *text, size_t len, mcg_e
   json_t *root = mcg_json_parse(text, len, err);
   if (!root || mcg_choice_new(engine, root, false, &choice, err) < 0) return NULL;
   mcg_config *config = mcg_choice_take(choice); /* what the one that is tried first would be */
+  if (!config && err) *err = mcg_steal_pointer(&choice->refusal);
   mcg_choice_free(choice);
+  if (!config) return NULL;
   auto_json json_t *shown =
       json_pack("{s:o, s:s, s:s}", "limits", mcg_limits_json(&config->plan.limits), "network",
                 network_name(config->plan.network), "enforcement",

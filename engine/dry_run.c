@@ -62,11 +62,9 @@ static int dry_run_run(void *arg, mcg_error **err)
   auto_error mcg_error *none = NULL;
   int rc = 0;
   if (mcg_counsel_has(self->counsel, MCG_ASK_TENANT) && ask_tenant(self, err) < 0) return -1;
-  if (!self->choice->order_count)
-    rc = mcg_choice_nobody(self->choice, &none);
-  else if (mcg_counsel_has(self->counsel, MCG_ASK_SELECT))
-    rc = ask_selector(self, &none);
-  if (rc == 0 || none->code == MCG_NO_CANDIDATE) return describe(self, none, err);
+  none = mcg_steal_pointer(&self->choice->refusal);
+  if (!none && mcg_counsel_has(self->counsel, MCG_ASK_SELECT)) rc = ask_selector(self, &none);
+  if (rc == 0 || (none && none->code == MCG_NO_CANDIDATE)) return describe(self, none, err);
   *err = mcg_steal_pointer(&none);
   return -1;
 }

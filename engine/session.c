@@ -295,8 +295,8 @@ static int open_tell(mcg_session *session, mcg_error **err)
   return -1;
 }
 
-/* The candidates of a configuration, and the first that fits. Where there is nothing to choose, and
- * nobody to ask, *choice is NULL. Takes the root. */
+/* The candidates of a configuration, and the first that fits; when nobody does, one to tell that with.
+ * Where there is nothing to choose, and nobody to ask, *choice is NULL. Takes the root. */
 static int plan_choice(mcg_engine *engine, json_t *take_root, bool asked, mcg_choice **choice,
                        json_t **question, mcg_config **config, mcg_error **err)
 {
@@ -304,12 +304,19 @@ static int plan_choice(mcg_engine *engine, json_t *take_root, bool asked, mcg_ch
   *choice = NULL;
   *question = NULL;
   if (mcg_choice_new(engine, take_root, false, &made, err) < 0) return -1;
-  if (asked && !(*question = mcg_choice_question(made))) {
+  int rc = 0;
+  if (asked && !(*question = mcg_choice_question(made)))
+    rc = mcg_fail(err, MCG_NOMEM, NULL, "no memory to choose");
+  else if (made->refusal)
+    rc = mcg_choice_stand_in(made, config, err);
+  else
+    *config = mcg_choice_take(made);
+  if (rc < 0) {
+    json_decref(mcg_steal_pointer(question));
     mcg_choice_free(made);
-    return mcg_fail(err, MCG_NOMEM, NULL, "no memory to choose");
+    return -1;
   }
-  *config = mcg_choice_take(made);
-  if (asked || made->count > 1)
+  if (asked || made->count > 1 || made->refusal)
     *choice = made;
   else
     mcg_choice_free(made);
@@ -325,31 +332,46 @@ static void take_config(mcg_session *session, mcg_config *take_config)
 }
 
 /* What was said of the candidates, before anything is opened. */
-static int tell_choice(opening *self, json_t *take_told, mcg_error **err)
+static int tell_choice(opening *self, const mcg_error *none, mcg_error **err)
 {
-  auto_json json_t *told = take_told;
+  const mcg_choice *choice = self->choice;
+  auto_json json_t *detail = mcg_choice_record(choice, !none);
   mcg_event event = {.op = "select",
-                     .decision = {.by = self->question ? "selector" : "cheapest_first",
-                                  .reason = self->choice->reason},
-                     .detail = told};
-  return mcg_audit_told(self->session, &event, err);
+                     .decision = {.by = self->question     ? "selector"
+                                        : choice->by_price ? "cheapest_first"
+                                                           : "in_order",
+                                  .reason = choice->reason},
+                     .error = none,
+                     .detail = detail};
+  if (!none) return mcg_audit_told(self->session, &event, err);
+  mcg_audit_point(self->session, &event);
+  return -1;
 }
 
 /* Asks the selector where there is one. The session has the configuration of the first that fits
  * meanwhile, and keeps it when the answer is no good. */
-static int open_choose(opening *self, mcg_error **err)
+static int ask_selector(opening *self, mcg_error **err)
 {
   mcg_session *session = self->session;
   auto_json json_t *answer = NULL;
-  if (!self->choice) return 0;
-  if (self->question && mcg_ask(session, MCG_ASK_SELECT, self->question, &answer, err) < 0)
-    return -1;
+  if (mcg_ask(session, MCG_ASK_SELECT, self->question, &answer, err) < 0) return -1;
   mcg_choice_put(self->choice, session->config);
   session->config = NULL;
-  int rc = self->question ? mcg_choice_answer(self->choice, answer, err) : 0;
-  json_t *told = rc == 0 && self->choice->listed ? mcg_choice_explain(self->choice) : NULL;
+  int rc = mcg_choice_answer(self->choice, answer, err);
   take_config(session, mcg_choice_take(self->choice));
-  return rc == 0 && told ? tell_choice(self, told, err) : rc;
+  return rc;
+}
+
+static int open_choose(opening *self, mcg_error **err)
+{
+  mcg_choice *choice = self->choice;
+  if (!choice) return 0;
+  self->settled = !choice->refusal;
+  if (choice->refusal)
+    *err = mcg_steal_pointer(&choice->refusal);
+  else if (!self->question || ask_selector(self, err) == 0)
+    return choice->listed || self->question ? tell_choice(self, NULL, err) : 0;
+  return tell_choice(self, *err, err);
 }
 
 /* The next candidate instead of the one that could not be made. False: there is none. */

@@ -1,8 +1,11 @@
 -- select.lua: candidates for selectors: read-only facts, and what a selector's answer means. The
 -- matching itself is the engine's (core.rank).
 local core = require "mooncage.core"
+local plain = require "mooncage.plain"
 
 local select = {}
+
+local REASON_MAX = 1024 -- bytes of it that are kept
 
 local function read_only(_, key)
   error(("a candidate is read-only: '%s' cannot be set"):format(tostring(key)), 2)
@@ -89,7 +92,8 @@ end
 
 ---A text, an explanation; of anything else only what it is.
 local function reason_of(value)
-  if value == nil or type(value) == "string" then return value end
+  if value == nil then return nil end
+  if type(value) == "string" then return plain(value:sub(1, REASON_MAX)) end
   if core.is_explanation(value) then return tostring(value) end
   return "a reason of type " .. type(value)
 end

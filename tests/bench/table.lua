@@ -91,7 +91,8 @@ local function goals()
   local all = time("mcg_rank of 1000, all match", "", 0, "rank")
   goal("ranking 1000 candidates that all match, us", all and all.median * 1000, "at most", 100)
   local slowest = time("pure Lua selector of 1000, all match", "", 0, "rank")
-  goal("a selector in plain Lua over 1000 candidates, ms", slowest and slowest.median, "at most", 1)
+  goal("a selector in plain Lua over 1000 candidates, ms", slowest and slowest.median,
+    "at most", 1)
   local ours, pipe = figure "stdout/mooncage", figure "stdout/plain pipe, 1 MiB"
   goal("stdout : a plain pipe of the same size", ours and pipe and ours / pipe, "at least", 0.6)
 end

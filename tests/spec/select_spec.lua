@@ -398,7 +398,7 @@ describe("a selector", function()
     assert.truthy(said[2]:find("a candidate is read-only: 'isolation' cannot be set", 1, true))
   end)
 
-  it("cannot choose what was not asked for, whatever it does to the facts", function()
+  it("cannot choose what was not asked for, whatever it does to the facts", function() -- TN-10
     local _, err = mooncage.select(with(function(candidates)
       rawset(candidates[3], "isolation", "vm")
       candidates[3].capabilities.everything = true
@@ -423,12 +423,24 @@ describe("a selector", function()
       ["it is Sunday"] = function() return nil, "it is Sunday" end,
       ["it gave no reason"] = function() return {} end,
       ["a reason of type boolean"] = function() return nil, true end,
+      ["\\x1b[31mred \\x9b\\xff"] = function() return nil, "\27[31mred \155\255" end,
+      ["a\\x00b"] = function() return nil, "a\0b" end,
+      [("A"):rep(1024)] = function() return nil, ("A"):rep(1e6) end,
     } do
       local session, err = mooncage.open(with(selector))
       assert.is_nil(session)
       assert.equal("no_candidate", err.code)
       assert.equal("the selector chose none: " .. reason, err.message)
     end
+  end)
+
+  it("cannot forge a line with what it throws", function() -- LU-13
+    local _, err = mooncage.open(with(function()
+      error("x\n\27[2Jforged " .. ("A"):rep(1e6), 0)
+    end))
+    assert.equal("invalid", err.code)
+    assert.is_nil(err.message:find "%c")
+    assert.is_true(#err.message < 5000)
   end)
 
   it("is asked about a single backend too", function()
@@ -497,6 +509,63 @@ describe("a selector", function()
     local config = with(mooncage.policy "prefer_local" {})
     table.insert(config.candidates, 1, mooncage.modal { network = "off" })
     assert.equal("a", assert(mooncage.select(config)).name)
+  end)
+end)
+
+describe("what was decided", function()
+  support.leaves_nothing()
+
+  local path = support.temporary() .. "/audit.jsonl"
+
+  ---The select events of what `config` did, oldest first.
+  local function events(config)
+    os.remove(path)
+    config.audit = mooncage.audit.jsonl { path = path }
+    local session, err = mooncage.open(config)
+    if session then session:close() end
+    local found = {}
+    for line in assert(support.read_file(path)):gmatch "[^\n]+" do
+      local event = core.decode(line)
+      if event.op == "select" then found[#found + 1] = event end
+    end
+    return found, err
+  end
+
+  setup(function() events {} end) -- the log stays open, for the next
+
+  it("is in the audit log, with the reason for each", function()
+    local found = events { candidates = { mooncage.subprocess { name = "weak" },
+      mooncage.jail { name = "good" } }, requirements = { min_isolation = "namespace" } }
+    assert.equal(1, #found)
+    assert.equal("good", found[1].detail.chosen)
+    assert.equal("isolation is none, namespace is required", found[1].detail.candidates[1].reason)
+    assert.equal("cheapest_first", found[1].decision.by)
+  end)
+
+  it("is there too when nobody was chosen", function() -- AU-10
+    local several = { mooncage.subprocess { name = "weak" }, mooncage.jail { name = "good" } }
+    for code, config in pairs {
+      no_candidate = { candidates = several, requirements = { min_isolation = "vm" } },
+      unenforceable = { backend = mooncage.subprocess {}, limits = { memory_mb = 64 } },
+      quota = { candidates = several,
+        selector = function() error { code = "quota", message = "x" } end },
+    } do
+      local found, err = events(config)
+      assert.equal(code, err.code)
+      assert.equal(1, #found)
+      assert.equal(code, found[1].error.code)
+      assert.is_nil(found[1].detail.chosen)
+    end
+  end)
+
+  it("names the selector and its reason", function()
+    local found = events { selector = function(candidates) return candidates[1], "because" end }
+    assert.equal("selector", found[1].decision.by)
+    assert.equal("because", found[1].decision.reason)
+  end)
+
+  it("is nothing where there was nothing to decide", function()
+    assert.same({}, (events {}))
   end)
 end)
 
