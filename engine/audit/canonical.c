@@ -22,9 +22,8 @@ void mcg_text_fini(mcg_text *text)
   *text = (mcg_text){0};
 }
 
-bool mcg_text_room(mcg_text *text, size_t more)
+bool mcg_text_grow(mcg_text *text, size_t more)
 {
-  if (text->cap - text->len >= more) return true;
   size_t cap = text->cap ? text->cap : 512;
   while (cap - text->len < more && cap <= SIZE_MAX / 4) cap *= 2;
   char *longer = cap - text->len < more ? NULL : realloc(text->data, cap);
@@ -35,13 +34,6 @@ bool mcg_text_room(mcg_text *text, size_t more)
   text->data = longer;
   text->cap = cap;
   return true;
-}
-
-void mcg_text_put(mcg_text *text, const void *bytes, size_t len)
-{
-  if (!len || !mcg_text_room(text, len)) return;
-  memcpy(text->data + text->len, bytes, len);
-  text->len += len;
 }
 
 /* ---- strings ------------------------------------------------------------------------------ */
@@ -131,8 +123,27 @@ static void put_bytes(mcg_text *text, const char *bytes, size_t len)
   free(coded);
 }
 
+/* Printable ASCII without quote and backslash: what nearly everything is. */
+static bool is_plain(const char *bytes, size_t len)
+{
+  unsigned odd = 0;
+  for (size_t i = 0; i < len; i++) {
+    unsigned char byte = (unsigned char)bytes[i];
+    odd |= (unsigned)(byte < ' ') | (byte > 0x7e) | (byte == '"') | (byte == '\\');
+  }
+  return !odd;
+}
+
 static void put_any(mcg_text *text, const char *bytes, size_t len)
 {
+  if (is_plain(bytes, len) && mcg_text_room(text, len + 2)) {
+    char *at = text->data + text->len;
+    *at = '"';
+    memcpy(at + 1, bytes, len);
+    at[len + 1] = '"';
+    text->len += len + 2;
+    return;
+  }
   if (clean_length(bytes, len) == len)
     put_string(text, bytes, len);
   else
@@ -170,8 +181,8 @@ static void put_cut(mcg_text *text, const char *bytes, size_t len, size_t shown)
 void mcg_text_foreign(mcg_text *text, const mcg_secrets *secrets, const char *bytes, size_t len,
                       size_t most)
 {
-  char *fresh;
-  bytes = mcg_redact(secrets, bytes, len, &len, &fresh);
+  char *fresh = NULL;
+  if (secrets) bytes = mcg_redact(secrets, bytes, len, &len, &fresh);
   if (!bytes)
     text->failed = true;
   else if (len > most)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef struct mcg_text {
   char *data; /* no NUL at its end */
@@ -16,8 +17,18 @@ typedef struct mcg_text {
 } mcg_text;
 
 void mcg_text_fini(mcg_text *text);
-bool mcg_text_room(mcg_text *text, size_t more); /* data[len .. len + more) may be written */
-void mcg_text_put(mcg_text *text, const void *bytes, size_t len);
+bool mcg_text_grow(mcg_text *text, size_t more);
+/* data[len .. len + more) may be written */
+static inline bool mcg_text_room(mcg_text *text, size_t more)
+{
+  return text->cap - text->len >= more || mcg_text_grow(text, more);
+}
+static inline void mcg_text_put(mcg_text *text, const void *bytes, size_t len)
+{
+  if (!len || !mcg_text_room(text, len)) return;
+  memcpy(text->data + text->len, bytes, len);
+  text->len += len;
+}
 #define mcg_text_literal(text, literal) mcg_text_put(text, literal, sizeof(literal) - 1)
 
 /* What must never be written. redact.c; all of them on the loop's thread. */
