@@ -31,6 +31,7 @@ double peer_spawn(void *argv);
 double peer_pipe(char **argv, int pipe_size);
 
 void bench_rank(unsigned rounds); /* rank.c: choosing among a thousand candidates */
+void bench_audit(unsigned rounds); /* audit.c: making events, and a durable log */
 
 /* sandbox.c */
 typedef struct sandbox sandbox;

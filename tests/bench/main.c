@@ -1,12 +1,12 @@
 /* bench: measures libmooncage's jail beside other ways to run a program, in turns (A B A B ...), back to
  * back and with pauses. tests/bench/run starts it with all it needs and makes docs/bench.md of its rows.
  *
- *   bench PROGRAMS COMMAND BUNDLE [quick|warm|cold|stdout|crowd|rank]
+ *   bench PROGRAMS COMMAND BUNDLE [quick|warm|cold|stdout|crowd|rank|audit]
  *
  * PROGRAMS holds the static programs, COMMAND is the built `mooncage`, BUNDLE an OCI bundle for each of
  * crun and runc (BUNDLE/musl, BUNDLE/glibc). A peer that is not installed has no row. `warm`, `cold`,
  * `stdout` and `crowd` run that alone, many times beside its peer: for strace, perf and for changing one thing;
- * `rank` runs what needs no sandbox. */
+ * `rank` runs what needs no sandbox, `audit` what is measured of the log. */
 #include "bench.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,8 @@ static const char *jail_config(const char *more)
   snprintf(text, sizeof text,
            "{\"backend\":{\"id\":\"jail\",\"options\":{\"binds\":[{\"source\":\"%s\","
            "\"target\":\"/mnt\"}]}},"
-           "\"audit\":false,\"limits\":{\"memory_mb\":512,\"pid_limit\":128,\"cpu_count\":2,\"disk_mb\":128}%s}",
+           "\"audit\":false,\"limits\":{\"memory_mb\":512,\"pid_limit\":128,\"cpu_count\":2,\"disk_"
+           "mb\":128}%s}",
            programs, more);
   return text;
 }
@@ -240,7 +241,7 @@ static void stream(unsigned rounds, unsigned mebibytes)
 int main(int argc, char **argv)
 {
   if (argc < 4)
-    bench_die("usage: bench PROGRAMS COMMAND BUNDLE [quick|warm|cold|stdout|crowd|rank]");
+    bench_die("usage: bench PROGRAMS COMMAND BUNDLE [quick|warm|cold|stdout|crowd|rank|audit]");
   programs = argv[1];
   command = argv[2];
   bundle = argv[3];
@@ -264,6 +265,11 @@ int main(int argc, char **argv)
   sandbox_check_enforcement(session);
   sandbox_close(session);
 
+  if (argc > 4 && strcmp(argv[4], "audit") == 0) {
+    bench_audit(20);
+    sandbox_engine_close();
+    return 0;
+  }
   if (flood || crowded) {
     if (flood) stream(11, 256);
     if (crowded) crowd(1000);
@@ -283,6 +289,7 @@ int main(int argc, char **argv)
     pooled(both[i], rounds_spaced, pause_ms);
   }
   bench_rank(quick ? 100 : 1000);
+  bench_audit(quick ? 2 : 10);
   stream(quick ? 3 : 11, quick ? 64 : 512);
   crowd(quick ? 50 : 1000);
   sandbox_engine_close();
