@@ -2,7 +2,9 @@
 --   console   lines "$ command", each with what it prints (stdout and stderr) after it; "..." alone
 --             stands for any lines, "…" for any text in a line; `echo $?` tells how one ended
 --   sh        run as one script; must succeed
---   lua       run by `mooncage run`; must succeed; a `text` block next is what it prints
+--   lua       run by `mooncage run`; must succeed; a `text` block next is what it prints. One that
+--             begins with "return {" is a configuration, with "return function" a policy; a first
+--             comment "-- NAME.lua" names its file, NAME.test.lua are the tests of one above
 -- A block after the comment <!-- not run: WHY --> is skipped. All run in DIR, a copy of the tree.
 
 local directory = arg[1]
@@ -123,6 +125,23 @@ local function run_console(where, block)
   end
 end
 
+---Writes a Lua block to the file that its first comment names, and says how that is tried.
+local function place_lua(block)
+  local name = (block.lines[1] or ""):match "^%-%- ([%w_%.]+%.lua)" or "block.lua"
+  write(("%s/%s"):format(directory, name), table.concat(block.lines, "\n") .. "\n")
+  if name:match "%.test%.lua$" then return "mooncage policy test ./" .. name end
+  for _, line in ipairs(block.lines) do
+    if line:match "^return {" then
+      return ("ACME_TOKEN=x mooncage --config %s config show"):format(name)
+    elseif line:match "^return function" then
+      return "mooncage policy check ./" .. name
+    elseif line:match "^[^%-%s]" then
+      break
+    end
+  end
+  return "mooncage run " .. name
+end
+
 local function run_page(page)
   local list = blocks(read(page))
   for i, block in ipairs(list) do
@@ -136,8 +155,7 @@ local function run_page(page)
       local output, code = bash("set -e\n" .. table.concat(block.lines, "\n"))
       report(where, code == 0, ("status %d\n%s"):format(code, output))
     elseif block.language == "lua" then
-      write(directory .. "/block.lua", table.concat(block.lines, "\n") .. "\n")
-      local output, code = bash "mooncage run block.lua"
+      local output, code = bash(place_lua(block))
       report(where, code == 0, ("status %d\n%s"):format(code, output))
       local shown = list[i + 1]
       if shown and shown.language == "text" then
