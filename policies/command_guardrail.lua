@@ -134,6 +134,10 @@ local function inner_of(words)
     return nil, "a loader runs whatever it is given"
   end
   if SHELLS[name] then
+    if not words[2] then return nil, ("%s runs what it reads"):format(name) end
+    if words[2] ~= "-c" and words[2]:sub(1, 1) == "-" then
+      return nil, ("only %s -c TEXT is understood"):format(name)
+    end
     if words[2] ~= "-c" then return false end
     if #words ~= 3 then return nil, ("only %s -c TEXT is understood"):format(name) end
     return mooncage.words(words[3])

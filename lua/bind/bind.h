@@ -77,7 +77,8 @@ struct mcg_lua {
   int live_ref, log_ref, pump_ref, signals_ref, decide_ref;
   struct mcg_lua_question *questions; /* not answered yet */
   uint64_t budget_end;                /* of the decision that is being made */
-  bool overspent;
+  const char *budget_stack;           /* where its C stack began */
+  bool overspent, too_deep;
   int log_level;                    /* least that is said on stderr; above MCG_LOG_ERROR: nothing */
   char *init_path;                  /* beside the command; NULL: the engine's own idea */
   struct mcg_lua_session *sessions; /* every userdata that holds one */

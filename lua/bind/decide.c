@@ -11,8 +11,9 @@
 #include <time.h>
 
 #define AT_ONCE (MCG_ASK_SELECT | MCG_ASK_TENANT | MCG_ASK_GUARDRAIL)
-#define BUDGET_NS 1000000000ull /* of processor time, for one decision */
-#define LOOK_EVERY 1000         /* instructions between two looks at the clock */
+#define BUDGET_NS 1000000000ull          /* of processor time, for one decision */
+#define LOOK_EVERY 1000                  /* instructions between two looks at the clock */
+#define STACK_MAX ((ptrdiff_t)256 << 10) /* of C: coroutines in coroutines use it, unbounded */
 
 static const char *const kind_names[] = {"select",  "tenant", "guardrail",
                                          "confirm", "hook",   "event"};
@@ -78,7 +79,9 @@ static void on_count(lua_State *L, lua_Debug *ar)
 {
   (void)ar;
   mcg_lua *host = mcg_lua_host(L);
-  if (!host->overspent && processor_ns() < host->budget_end) return;
+  ptrdiff_t deep = host->budget_stack - (const char *)__builtin_frame_address(0);
+  host->too_deep = host->too_deep || deep > STACK_MAX || deep < -STACK_MAX;
+  if (!host->overspent && !host->too_deep && processor_ns() < host->budget_end) return;
   if (!host->overspent) lua_sethook(L, on_count, LUA_MASKCOUNT, 1);
   host->overspent = true;
   luaL_error(L, "the time to decide is used up");
@@ -111,7 +114,8 @@ static int resume_within(lua_State *L, mcg_lua *host, lua_State *decision, int n
   bool jit = jit_is_on(L);
   luaJIT_setmode(decision, 1, LUAJIT_MODE_ALLFUNC | LUAJIT_MODE_OFF);
   if (jit) luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
-  host->overspent = false;
+  host->budget_stack = __builtin_frame_address(0);
+  host->overspent = host->too_deep = false;
   host->budget_end = processor_ns() + ns;
   lua_sethook(decision, on_count, LUA_MASKCOUNT, LOOK_EVERY);
   int rc = lua_resume(decision, nargs);
@@ -164,6 +168,9 @@ int mcg_lua_decide(lua_State *L)
   host->callback = name; /* what would wait says where it cannot */
   int rc = resume_within(L, host, decision, nargs, BUDGET_NS);
   host->callback = outer;
+  if (host->too_deep)
+    return throw_error(L, MCG_INVALID, "use fewer coroutines, one in another", name,
+                       "nests coroutines too deeply");
   if (host->overspent)
     return throw_error(L, MCG_TIMEOUT, "make it return sooner: it decides from what it is given",
                        name, "used more than 1 s of processor time");

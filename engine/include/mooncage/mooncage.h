@@ -278,7 +278,8 @@ MCG_API int mcg_session_resume(mcg_engine *engine, const char *state, size_t len
  * guardrail runs nothing for a host without. */
 MCG_API int mcg_session_resume_with(mcg_engine *engine, const char *state, size_t len,
                                     const char *config, const mcg_deciders *deciders,
-                                    mcg_session_done done, void *data, mcg_op **op, mcg_error **err);
+                                    mcg_session_done done, void *data, mcg_op **op,
+                                    mcg_error **err);
 /* Completes when no process of the sandbox lives; idempotent: every call gets a completion. A
  * resumed session is let go of, its sandbox stays with the keeper; mcg_session_stop ends it there. */
 MCG_API int mcg_session_close(mcg_session *session, mcg_done done, void *data, mcg_error **err);

@@ -1,0 +1,244 @@
+-- corpus_spec.lua: known ways round a judge of commands, and round the bounds of one in Lua. Each way
+-- round is first shown to work where nobody judges; then command_guardrail, with rules that allow
+-- every program in it but the one that is forbidden, must keep the forbidden one from running.
+local mooncage = require "mooncage"
+local support = require "support"
+
+local directory = support.temporary()
+local mark = directory .. "/mark"
+
+-- X stands for the forbidden program; what it does is seen.
+local FORBIDDEN = "touch " .. mark
+
+local function made()
+  local there = support.read_file(mark) ~= nil
+  os.remove(mark)
+  return there
+end
+
+---Everything but touch, as generous as an operator could be who wants one program kept out.
+local function guarded()
+  return mooncage.policy "command_guardrail" { default = "allow", deny = { "touch *" } }
+end
+
+---A shell text runs X without a judge (when `works`), and does not with one.
+local function shell_case(id, text, options)
+  options = options or {}
+  text = text:gsub("%f[%w]X%f[%W]", function() return FORBIDDEN end)
+  it(("%s: %s"):format(id, (text:gsub(mark, "M"):gsub("%c", "?"):sub(1, 60))), function()
+    local free = assert(mooncage.open { backend = mooncage.subprocess(), audit = false })
+    made()
+    assert(free:exec(text, { env = options.env, timeout = 10 }))
+    local works = made()
+    free:close()
+    if not works and not options.harmless then pending "this shell does not run it" end
+    local session = assert(mooncage.open {
+      backend = mooncage.subprocess(), audit = false, guardrail = guarded(),
+    })
+    local result, err = session:exec(text, { env = options.env, timeout = 10 })
+    session:close()
+    assert.is_false(made())
+    assert.is_nil(result)
+    assert.equal("command_denied", err.code)
+  end)
+end
+
+describe("a guarded shell text", function()
+  support.leaves_nothing()
+
+  for _, text in ipairs {
+    "true; X", "true && X", "false || X", "true | X", "true & X", "(X)", "{ X; }", "! X",
+  } do shell_case("CP-01", text) end
+  shell_case("CP-02", ("true && "):rep(60) .. "X")
+  shell_case("CP-03", "true\nX")
+  shell_case("CP-03", "# a comment\nX")
+  shell_case("CP-03", "to\\\nuch " .. mark)
+  for _, text in ipairs {
+    'ls "$(X)"', "ls `X`", "ls ${none:-$(X)}", "cat /dev/null $(X)",
+  } do shell_case("CP-04", text) end
+  for _, text in ipairs {
+    "t=to; u=uch; $t$u " .. mark, "/bin/touc? " .. mark, 'to"uch" ' .. mark, "t\\ouch " .. mark,
+    "touch${IFS}" .. mark, "'touch' " .. mark,
+  } do shell_case("CP-05", text) end
+  for _, text in ipairs {
+    "echo '" .. FORBIDDEN .. "' | sh", "eval '" .. FORBIDDEN .. "'", "sh <<E\nX\nE",
+    "printf 't%s " .. mark .. "' ouch | sh", "echo '" .. FORBIDDEN .. "' > s; . ./s",
+  } do shell_case("CP-06", text) end
+  for _, text in ipairs {
+    "env X", "env -S '" .. FORBIDDEN .. "'", "nice X", "nice -n 5 X", "nohup X", "timeout 5 X",
+    "timeout -s KILL 5 X", "setsid X", "stdbuf -o0 X", "command X", "exec X", "ionice X",
+    "sh -c '" .. FORBIDDEN .. "'", "sh -ec '" .. FORBIDDEN .. "'", "env sh -c '" .. FORBIDDEN .. "'",
+    "nice env timeout 5 X",
+  } do shell_case("CP-07", text) end
+  shell_case("CP-08", "/bin/../bin/X")
+  shell_case("CP-08", "PATH=/bin X")
+  shell_case("CP-08", "/lib64/ld-linux-x86-64.so.2 /bin/X")
+  shell_case("CP-14", "f() { X; }; f")
+  shell_case("CP-14", "trap '" .. FORBIDDEN .. "' EXIT")
+  shell_case("CP-16", "\194\160X", { harmless = true })
+
+  it("CP-08, CP-14: variables that change what runs", function()
+    local session = assert(mooncage.open {
+      backend = mooncage.subprocess(), audit = false, guardrail = guarded(),
+    })
+    for _, name in ipairs { "PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "BASH_ENV", "ENV", "IFS",
+      "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "PROMPT_COMMAND", "PYTHONSTARTUP" } do
+      local _, err = session:exec("true", { env = { [name] = "x" } })
+      assert.equal("command_denied", err.code)
+    end
+    session:close()
+  end)
+
+  it("CP-16: a NUL is refused before anybody is asked", function()
+    local session = assert(mooncage.open {
+      backend = mooncage.subprocess(), audit = false, guardrail = guarded(),
+    })
+    assert.error_matches(function() session:exec "true\0; touch x" end, "NUL")
+    session:close()
+  end)
+
+  it("CP-17: rules are anchored to whole words, and take no time to fail", function()
+    local session = assert(mooncage.open {
+      backend = mooncage.subprocess(), audit = false,
+      guardrail = mooncage.policy "command_guardrail" {
+        allow = { "git", "echo a*a*a*a*a*a*a*a*a*a*b" },
+      },
+    })
+    for _, text in ipairs { "gitX", "git;X", "xgit", "git X" } do
+      assert.equal("command_denied", select(2, session:exec(text)).code)
+    end
+    local _, err = session:exec({ "echo", ("a"):rep(100000) })
+    assert.equal("command_denied", err.code)
+    assert.matches("no rule allows it", err.message) -- and not: it took too long
+    session:close()
+  end)
+
+  it("CP-19: what is judged is what runs, byte for byte", function()
+    local judged
+    local session = assert(mooncage.open {
+      backend = mooncage.subprocess(), audit = false,
+      guardrail = function(command)
+        judged = command.words
+        return true
+      end,
+    })
+    for _, argv in ipairs {
+      { "printf", "[%s]", "a b", "$(touch x)", "`x`", "a'b\"c", "\\", "*", "", "\255\254", "\n" },
+      { "printf", "[%s]", "-n", "--", ";", "|", "&&" },
+    } do
+      local result = assert(session:exec(argv))
+      assert.same(argv, judged)
+      assert.equal("[" .. table.concat(argv, "][", 3) .. "]", result.stdout)
+    end
+    -- Shell text that is one simple command: the words that were judged are those the shell made.
+    local result = assert(session:exec [[printf '[%s]' 'a b' "c d" e\ f "\$x"]])
+    assert.equal("[" .. table.concat(judged, "][", 3) .. "]", result.stdout)
+    session:close()
+  end)
+
+  it("CP-20: arguments of a model cannot switch the sandbox off", function()
+    local session = assert(mooncage.open { backend = mooncage.subprocess(), audit = false })
+    for _, args in ipairs {
+      { command = "true", sandbox = false }, { command = "true", dangerouslyDisableSandbox = true },
+      { command = "true", backend = "subprocess" }, { command = "true", tool = "read_file" },
+    } do
+      assert.equal("invalid", select(2, session:call_tool("shell", args)).code)
+    end
+    session:close()
+  end)
+end)
+
+describe("a guardrail in Lua", function()
+  support.leaves_nothing()
+
+  ---What comes of a command under this guardrail.
+  local function try(guardrail, argv)
+    local session = assert(mooncage.open {
+      backend = mooncage.subprocess(), audit = false, guardrail = guardrail,
+    })
+    local result, err = session:exec(argv or { "touch", mark })
+    local after = session:exec { "true" }
+    session:close()
+    return result, err, after
+  end
+
+  local function denied(guardrail)
+    local result, err = try(guardrail)
+    assert.is_false(made())
+    assert.is_nil(result)
+    assert.equal("command_denied", err.code)
+    return err
+  end
+
+  it("LU-03: loops", function() denied(function() while true do end end) end)
+
+  it("LU-04: loops, and catches what ends it", function()
+    denied(function() while true do pcall(function() while true do end end) end end)
+  end)
+
+  it("LU-05: loops where errors are handled", function()
+    denied(function()
+      return xpcall(function() error "x" end, function() while true do end end)
+    end)
+    denied(function() error(setmetatable({}, { __tostring = function() while true do end end })) end)
+  end)
+
+  it("LU-06: loops in a coroutine", function()
+    denied(function() coroutine.wrap(function() while true do end end)() end)
+    denied(function()
+      local function nest(n) return coroutine.wrap(function() return nest(n + 1) end)() end
+      return nest(1)
+    end)
+  end)
+
+  it("LU-11: writes into what it is given, and answers with metamethods", function()
+    local result = try(function(command)
+      command.argv[1], command.words[1] = "rm", "rm"
+      setmetatable(command, { __index = function() return "rm" end })
+      return true
+    end, { "echo", "as asked" })
+    assert.equal("as asked\n", result.stdout)
+    denied(function() return setmetatable({}, { __eq = function() return true end }) end)
+    denied(function()
+      return setmetatable({}, { __index = function() return { "touch", mark } end })
+    end)
+    denied(function() return setmetatable({}, { __len = function() return 1 end }) end)
+  end)
+
+  it("LU-12: answers what is no answer", function()
+    for _, answer in ipairs { "allow ", "true", 1, 0, {}, { allow = "false" }, { true }, print } do
+      denied(function() return answer end)
+    end
+    denied(function() return nil end)
+    denied(function() end)
+    denied(function() return ("allow"):rep(1e6) end)
+    denied(function() coroutine.yield(true) end)
+    denied(error)
+  end)
+
+  it("LU-13: throws what is hard to show", function()
+    for _, thrown in ipairs {
+      ("A"):rep(1e7), "\27[2J\nforged line", setmetatable({}, { __tostring = function() return 7 end }),
+      setmetatable({}, { __tostring = error }), function() end, 7,
+    } do
+      local err = denied(function() error(thrown, 0) end)
+      assert.is_true(#err.message < 5000)
+      assert.is_nil(err.message:find "[%c]")
+    end
+  end)
+
+  it("and the engine goes on", function()
+    local calls = 0
+    local _, err, after = try(function()
+      calls = calls + 1
+      if calls == 1 then while true do end end
+      return true
+    end)
+    assert.equal("command_denied", err.code)
+    assert.is_true(after.ok)
+  end)
+end)
+
+describe("afterwards", function()
+  it("the mark goes", function() support.host("rm -rf " .. directory) end)
+end)
