@@ -373,7 +373,8 @@ static int read_all(mcg_engine *engine, mcg_config *config, const mcg_where *whe
       mcg_optional_number(config->root, "ttl_s", NULL, 0.001, 1e9, false, &ttl, err) < 0 ||
       read_project(config, err) < 0 || read_binds(config, err) < 0 ||
       mcg_hooks_read(config, err) < 0 || mcg_pipeline_read(config, err) < 0 ||
-      mcg_audit_read(engine, json_object_get(config->root, "audit"), &config->audit, err) < 0)
+      mcg_audit_read(engine, json_object_get(config->root, "audit"), &config->audit, err) < 0 ||
+      mcg_audit_apart(config->audit, config->binds, config->plan.bind_count, err) < 0)
     return -1;
   config->ttl_ms = (int64_t)(ttl * 1000 + 0.5);
   if (read_required(engine, config, err) < 0) return -1;

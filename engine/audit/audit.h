@@ -73,6 +73,9 @@ int mcg_audit_learn(mcg_engine *engine, const json_t *root, mcg_error **err);
 /* config.c: judges the key `audit`; opens nothing. */
 int mcg_audit_read(mcg_engine *engine, const json_t *audit, struct mcg_sinks **out,
                    mcg_error **err);
+/* config.c: a log lies in no directory that the sandbox may write to. */
+int mcg_audit_apart(const struct mcg_sinks *sinks, const mcg_bind *binds, size_t count,
+                    mcg_error **err);
 void mcg_sinks_free(struct mcg_sinks *sinks);
 /* When no session is left: waits for the writers to end. */
 void mcg_audit_end(mcg_engine *engine);

@@ -380,5 +380,6 @@ mcg_sink *mcg_jsonl_new(mcg_engine *engine, const mcg_jsonl_options *options, mc
                       : state      ? mcg_format("%s/audit", state)
                                    : NULL;
   }
+  self->sink.place = self->given ? self->given : self->directory;
   return &self->sink;
 }

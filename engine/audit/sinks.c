@@ -4,6 +4,7 @@
 #include "anchor.h"
 #include "config.h"
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 static int read_jsonl(const json_t *table, const mcg_where *where, mcg_jsonl_options *out,
@@ -240,6 +241,45 @@ int mcg_audit_learn(mcg_engine *engine, const json_t *root, mcg_error **err)
     if (secret &&
         mcg_engine_secret(engine, json_string_value(secret), json_string_length(secret), err) < 0)
       return -1;
+  }
+  return 0;
+}
+
+/* Of two real paths: is `inner` the outer one, or beneath it? */
+static bool beneath(const char *inner, const char *outer)
+{
+  size_t len = strlen(outer);
+  if (len > 1 && strncmp(inner, outer, len) != 0) return false;
+  return len == 1 || inner[len] == '/' || inner[len] == '\0';
+}
+
+/* The real path of the nearest thing above it that is there. */
+static bool real_place(const char *place, char out[PATH_MAX])
+{
+  auto_free char *copy = strdup(place);
+  while (copy && *copy) {
+    if (realpath(copy, out)) return true;
+    char *slash = strrchr(copy, '/');
+    if (!slash || slash == copy) break;
+    *slash = '\0';
+  }
+  return false;
+}
+
+int mcg_audit_apart(const struct mcg_sinks *sinks, const mcg_bind *binds, size_t count,
+                    mcg_error **err)
+{
+  char log[PATH_MAX], source[PATH_MAX];
+  for (unsigned i = 0; i < sinks->count; i++) {
+    const char *place = sinks->list[i]->place;
+    if (!place || !real_place(place, log)) continue;
+    for (size_t k = 0; k < count; k++) {
+      if (!binds[k].writable || !realpath(binds[k].source, source) || !beneath(log, source))
+        continue;
+      return mcg_fail(err, MCG_INVALID, "write the log elsewhere, or bind less",
+                      "audit: the log %s lies in %s, which the sandbox may write", place,
+                      binds[k].source);
+    }
   }
   return 0;
 }

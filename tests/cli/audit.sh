@@ -87,6 +87,10 @@ mkfifo "$work/fifo" && ln -s "$work/whole.jsonl" "$work/link" && ln "$work/whole
 for place in /proc/nothing /dev/full "$work/fifo" "$work/link" "$work/second" "$work" "$work/no/such"; do
   check "no log at $(basename "$place"): nothing is run" refused "$place"
 done
+check "no log where the sandbox may write" gives 2 '' \
+  "mkdir -p '$work/own'; mooncage run --audit '$work/own/a.jsonl' --bind '$work/own:/own:rw' -- true" 'may write'
+check "where it may only read there is one" gives 0 '' \
+  "mooncage run --audit '$work/own/a.jsonl' --bind '$work/own:/own' -- true; test -s '$work/own/a.jsonl'"
 echo 'not ours' >"$work/notes.txt"
 check "a file that is no log is left alone" refused "$work/notes.txt"
 check "as it was" gives 0 'not ours' "cat '$work/notes.txt'"
