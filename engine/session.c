@@ -179,6 +179,8 @@ typedef struct opening {
   json_t *root; /* the configuration as it was given, where a tenant may change it; else NULL */
   bool pooled;  /* a parked sandbox will do */
   bool settled; /* for whom it is, and so with which configuration */
+  bool
+      untold; /* what was decided of the candidates is to be logged, once it is known of which session */
   mcg_session_done done;
   void *data;
 } opening;
@@ -368,10 +370,11 @@ static int open_choose(opening *self, mcg_error **err)
   mcg_choice *choice = self->choice;
   if (!choice) return 0;
   self->settled = !choice->refusal;
+  self->untold = choice->listed || self->question;
   if (choice->refusal)
     *err = mcg_steal_pointer(&choice->refusal);
   else if (!self->question || ask_selector(self, err) == 0)
-    return choice->listed || self->question ? tell_choice(self, NULL, err) : 0;
+    return 0;
   return tell_choice(self, *err, err);
 }
 
@@ -400,10 +403,12 @@ static int open_once(opening *self, bool *placed, mcg_error **err)
   if (self->pooled) take_parked(self);
   mcg_session *session = self->session;
   mcg_audit_op *op;
-  if (mcg_audit_start(session, &(mcg_event){.op = "open"}, &op, err) < 0) {
+  if ((self->untold && tell_choice(self, NULL, err) < 0) ||
+      mcg_audit_start(session, &(mcg_event){.op = "open"}, &op, err) < 0) {
     if (session->placed) open_undo(session);
     return -1;
   }
+  self->untold = false;
   int rc = open_all(session, placed, err);
   mcg_audit_finish(
       op, &(mcg_event){.error = rc < 0 ? *err : NULL, .enforcement = session->enforcement});

@@ -208,6 +208,45 @@ static void fails_with_all_reasons(void **state)
   }
 }
 
+/* What was decided is logged of the session that is opened, also of one that was parked. */
+static void logs_whom_it_is_about(void **state)
+{
+  (void)state;
+  char path[] = "/tmp/mcg-choice-XXXXXX", config[256], text[16384];
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  close(fd);
+  unlink(path);
+  snprintf(
+      config, sizeof config,
+      "{\"candidates\":[{\"id\":\"jail\",\"pool\":{\"size\":1}},\"subprocess\"],\"audit\":false}");
+  close_session(open_session(config));
+  turn_for(300); /* until one is parked */
+  snprintf(config, sizeof config,
+           "{\"candidates\":[{\"id\":\"jail\",\"pool\":{\"size\":1}},\"subprocess\"],"
+           "\"audit\":{\"type\":\"jsonl\",\"path\":\"%s\"}}",
+           path);
+  mcg_session *session = open_session(config);
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  text[fread(text, 1, sizeof text - 1, file)] = '\0';
+  fclose(file);
+  unlink(path);
+  char *info = mcg_session_info(session);
+  json_t *facts = json_loads(info, 0, NULL);
+  int lines = 0;
+  for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
+    json_t *event = json_loads(line, 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(event, "session")),
+                        json_string_value(json_object_get(facts, "id")));
+    json_decref(event);
+  }
+  assert_int_equal(lines, 3); /* select, open and its finish */
+  json_decref(facts);
+  free(info);
+  close_session(session);
+}
+
 /* ---- a dry run ---------------------------------------------------------------------------- */
 
 static json_t *selected(const char *config, const mcg_deciders *who)
@@ -310,6 +349,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(is_asked_about_candidates, up, engine_down),
       cmocka_unit_test_setup_teardown(fails_over, up, engine_down),
       cmocka_unit_test_setup_teardown(fails_with_all_reasons, up, engine_down),
+      cmocka_unit_test_setup_teardown(logs_whom_it_is_about, up, engine_down),
       cmocka_unit_test_setup_teardown(tries_without_opening, up, engine_down),
       cmocka_unit_test_setup_teardown(refuses_at_once, up, engine_down),
       cmocka_unit_test_setup_teardown(cancels_while_asking, up, engine_down),
