@@ -4,12 +4,12 @@
 local mooncage = require "mooncage"
 
 local config = {
-  limits = { memory_mb = 256 },
+  limits = { wall_s = 600 },
   tenants = mooncage.policy "tenant_routing" {
     tenants = {
-      acme = { limits = { memory_mb = 128 }, environment = { PLAN = "large" } },
-      trial = { limits = { memory_mb = 32 }, environment = { PLAN = "small" } },
-      greedy = { limits = { memory_mb = 4096 } },
+      acme = { limits = { wall_s = 300 }, environment = { PLAN = "large" } },
+      trial = { limits = { wall_s = 30 }, environment = { PLAN = "small" } },
+      greedy = { limits = { wall_s = 86400 } },
     },
   },
 }
@@ -18,7 +18,7 @@ for _, tenant in ipairs { "acme", "trial", "greedy", "stranger" } do
   config.tenant = tenant
   local result, err = mooncage.with(config, function(session)
     local said = session:exec("echo plan: $PLAN")
-    return said and said.stdout:gsub("\n", "") .. ", memory: " .. session:info().limits.memory_mb
+    return said and said.stdout:gsub("\n", "") .. ", for " .. session:info().limits.wall_s .. " s"
   end)
   print(tenant, result or tostring(err))
 end

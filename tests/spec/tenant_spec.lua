@@ -28,15 +28,15 @@ describe("tenants", function()
     local seen
     local info = assert(opened(function(...)
       seen = { n = select("#", ...), ... }
-      return { limits = { pid_limit = 20 }, labels = { plan = "small" } }
-    end, { limits = { pid_limit = 100 }, labels = { team = "x" }, context = { ticket = 7 },
+      return { limits = { exec_s = 20 }, labels = { plan = "small" } }
+    end, { limits = { exec_s = 100 }, labels = { team = "x" }, context = { ticket = 7 },
       environment = { T = mooncage.secret "s3cret" } }))
     assert.equal("acme", info.tenant)
-    assert.equal(20, info.limits.pid_limit)
+    assert.equal(20, info.limits.exec_s)
     assert.same({ team = "x", plan = "small" }, info.labels)
     assert.equal(3, seen.n)
     assert.equal("acme", seen[1])
-    assert.equal(100, seen[2].limits.pid_limit)
+    assert.equal(100, seen[2].limits.exec_s)
     assert.equal("[redacted]", tostring(seen[2].environment.T))
     assert.is_nil(seen[2].tenants)
     assert.equal("acme", seen[3].tenant)
@@ -57,11 +57,11 @@ describe("tenants", function()
 
   it("cannot loosen", function() -- TN-10
     for _, overrides in ipairs {
-      { limits = { pid_limit = 101 } }, { limits = { memory_mb = 1025 } }, { network = "host" },
+      { limits = { exec_s = 101 } }, { limits = { memory_mb = 1025 } }, { network = "host" },
       { enforcement = "best_effort" }, { audit = false },
       { candidates = { mooncage.subprocess {} } },
     } do
-      local err = refused(function() return overrides end, { limits = { pid_limit = 100 } })
+      local err = refused(function() return overrides end, { limits = { exec_s = 100 } })
       assert.equal("invalid", err.code)
       assert.matches('tenant "acme": ', err.message, 1, true)
       assert.matches("tighten", err.fix)
@@ -108,11 +108,11 @@ describe("tenants", function()
 
   it("cannot change the config they are shown", function() -- LU-11
     local info = assert(opened(function(_, config)
-      config.limits.pid_limit = 4000
+      config.limits.exec_s = 4000
       config.network = "host"
       return {}
-    end, { limits = { pid_limit = 100 } }))
-    assert.equal(100, info.limits.pid_limit)
+    end, { limits = { exec_s = 100 } }))
+    assert.equal(100, info.limits.exec_s)
     assert.equal("own, loopback only", info.enforcement.network)
   end)
 
@@ -153,9 +153,9 @@ describe("tenants", function()
 
   it("can be a policy", function()
     local tenants = mooncage.policy "tenant_routing" {
-      tenants = { acme = { limits = { memory_mb = 32 } } },
+      tenants = { acme = { limits = { wall_s = 32 } } },
     }
-    assert.equal(32, assert(opened(tenants)).limits.memory_mb)
+    assert.equal(32, assert(opened(tenants)).limits.wall_s)
     assert.matches("not known", refused(tenants, { tenant = "other" }).message)
   end)
 end)
