@@ -151,7 +151,7 @@ static int read_order(mcg_choice *self, mcg_error **err)
 
 static int judge_all(mcg_choice *self, mcg_error **err)
 {
-  judging j = {NULL};
+  judging j = {.count = 0};
   int rc = gather(self, &j, err);
   const mcg_requirements *wanted = j.count ? &self->chances[j.index[0]].config->requirements : NULL;
   if (rc == 0) rc = mcg_rank(j.table, wanted, MCG_UNPRICED_LAST, &j.ranking, err);

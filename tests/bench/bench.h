@@ -30,7 +30,7 @@ double peer_spawn(void *argv);
 /* Reads the program's stdout through a pipe of F_SETPIPE_SZ `pipe_size`; returns MB/s. */
 double peer_pipe(char **argv, int pipe_size);
 
-void bench_rank(unsigned rounds); /* rank.c: choosing among a thousand candidates */
+void bench_rank(unsigned rounds);  /* rank.c: choosing among a thousand candidates */
 void bench_audit(unsigned rounds); /* audit.c: making events, and a durable log */
 
 /* sandbox.c */
