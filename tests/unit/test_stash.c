@@ -1,0 +1,221 @@
+/* What the spawner makes ahead: whole, handed out once, gone in the end. Networks need root. */
+#include "cmocka_all.h"
+#include "init/kernel.h"
+#include "init/stash.h"
+
+#include <net/if.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define PATIENCE_MS 10000
+
+static mcg_cgroups cgroups;
+static mcg_stash stash;
+static const mcg_cgroup_limits small = {.memory = 64u << 20, .pids = 32},
+                               large = {.memory = 128u << 20, .pids = 64};
+
+static int set_up(void **state)
+{
+  (void)state;
+  mcg_cgroups_open(&cgroups, getpid(), 1);
+  mcg_stash_init(&stash, &cgroups, getuid() == 0);
+  return 0;
+}
+
+static int tear_down(void **state)
+{
+  (void)state;
+  mcg_stash_fini(&stash);
+  return 0;
+}
+
+static void need_root(void)
+{
+  if (getuid() == 0) return;
+  print_message("skipped: making a network namespace for somebody else needs root\n");
+  skip();
+}
+
+static void need_groups(void)
+{
+  if (cgroups.mode != MCG_CGROUP_NONE) return;
+  print_message("skipped: there is no control group here that this user may divide\n");
+  skip();
+}
+
+static void until(atomic_int *part, int state)
+{
+  for (int waited = 0; atomic_load(part) != state; waited += 5) {
+    assert_true(waited < PATIENCE_MS);
+    poll(NULL, 0, 5);
+  }
+}
+
+static ino_t network_of(int fd)
+{
+  struct stat about;
+  assert_int_equal(fstat(fd, &about), 0);
+  return about.st_ino;
+}
+
+static ino_t own_network(void)
+{
+  struct stat about;
+  assert_int_equal(stat("/proc/thread-self/ns/net", &about), 0);
+  return about.st_ino;
+}
+
+/* In it: interfaces, and the flags of lo. */
+static void look_around(unsigned *count, short *flags)
+{
+  struct ifreq request = {.ifr_name = "lo"};
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  assert_true(fd >= 0);
+  assert_int_equal(ioctl(fd, SIOCGIFFLAGS, &request), 0);
+  *flags = request.ifr_flags;
+  close(fd);
+  struct if_nameindex *all = if_nameindex();
+  assert_non_null(all);
+  for (*count = 0; all[*count].if_index; ++*count) {
+  }
+  if_freenameindex(all);
+}
+
+static void test_network_is_new_and_has_loopback(void **state)
+{
+  (void)state;
+  need_root();
+  ino_t home = own_network();
+  assert_int_equal(mcg_stash_net(&stash), -1); /* nothing was asked for */
+  mcg_stash_refill(&stash);
+  until(&stash.net_state[0], MCG_PART_READY);
+  until(&stash.net_state[1], MCG_PART_READY);
+  assert_true(own_network() == home); /* the thread's own business */
+  int one = mcg_stash_net(&stash), two = mcg_stash_net(&stash);
+  assert_true(one >= 0 && two >= 0);
+  assert_int_equal(mcg_stash_net(&stash), -1); /* each is given once */
+  assert_true(network_of(one) != network_of(two));
+  assert_true(network_of(one) != home && network_of(two) != home);
+  assert_int_equal(mcg_stash_enter_net(one), 0);
+  assert_true(own_network() == network_of(one));
+  unsigned count;
+  short flags;
+  look_around(&count, &flags);
+  mcg_stash_leave_net(&stash);
+  assert_true(own_network() == home);
+  assert_int_equal(count, 1);
+  assert_true(flags & IFF_UP);
+  close(one);
+  close(two);
+}
+
+/* The spawner changes its mount namespace, which the kernel refuses to a thread that shares its root. */
+static void test_spawner_may_still_change_its_mounts(void **state)
+{
+  (void)state;
+  need_root();
+  mcg_stash_refill(&stash);
+  int home = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+  assert_true(home >= 0);
+  assert_int_equal(setns(home, CLONE_NEWNS), 0);
+  close(home);
+}
+
+static bool is_limited(const mcg_spare *spare, const mcg_cgroup_limits *limits)
+{
+  const char *file = cgroups.mode == MCG_CGROUP_V2 ? "memory.max" : "memory.limit_in_bytes";
+  return mcg_cgroup_get(cgroups.base[0], spare->group.name, file, NULL) == limits->memory;
+}
+
+static void give_up(mcg_spare *spare)
+{
+  if (spare->dir >= 0) close(spare->dir);
+  for (size_t i = 0; i < MCG_CONTROLLERS; i++)
+    if (spare->doors[i] >= 0) close(spare->doors[i]);
+  assert_int_equal(mcg_cgroup_remove(&cgroups, &spare->group), 0);
+}
+
+static void test_group_has_the_limits_that_are_asked_for(void **state)
+{
+  (void)state;
+  need_groups();
+  mcg_spare first, same, other;
+  const char *what;
+  assert_int_equal(mcg_stash_group(&stash, &small, &first, &what), 0); /* made now */
+  mcg_stash_refill(&stash);
+  until(&stash.group_state[0], MCG_PART_READY);
+  until(&stash.group_state[1], MCG_PART_READY);
+  assert_int_equal(mcg_stash_group(&stash, &small, &same, &what), 0);
+  assert_int_equal(mcg_stash_group(&stash, &large, &other, &what), 0);
+  if (cgroups.can & MCG_CAN_MEMORY) {
+    assert_true(is_limited(&first, &small));
+    assert_true(is_limited(&same, &small));
+    assert_true(is_limited(&other, &large));
+  }
+  assert_string_not_equal(first.group.name, same.group.name);
+  assert_string_not_equal(same.group.name, other.group.name);
+  give_up(&first);
+  give_up(&same);
+  give_up(&other);
+}
+
+/* Those with other limits are replaced, and in the end none is left. */
+static void test_groups_are_removed(void **state)
+{
+  (void)state;
+  need_groups();
+  mcg_spare one;
+  const char *what;
+  assert_int_equal(mcg_stash_group(&stash, &small, &one, &what), 0);
+  mcg_stash_refill(&stash);
+  until(&stash.group_state[0], MCG_PART_READY);
+  until(&stash.group_state[1], MCG_PART_READY);
+  mcg_cgroup stale = stash.groups[0].group;
+  give_up(&one);
+  assert_int_equal(mcg_stash_group(&stash, &large, &one, &what), 0);
+  mcg_stash_refill(&stash);
+  until(&stash.group_state[0], MCG_PART_READY);
+  until(&stash.group_state[1], MCG_PART_READY);
+  mcg_cgroup kept = stash.groups[1].group;
+  give_up(&one);
+  mcg_stash_fini(&stash);
+  assert_true(faccessat(cgroups.base[0], stale.name, F_OK, 0) < 0);
+  assert_true(faccessat(cgroups.base[0], kept.name, F_OK, 0) < 0);
+  mcg_stash_init(&stash, &cgroups, false); /* for the tear-down */
+}
+
+static void test_map_is_for_its_slot(void **state)
+{
+  (void)state;
+  need_root();
+  mcg_idmap seen = {.fd = 0, .owner_uid = 1234, .owner_gid = 1235}, given;
+  mcg_stash_refill(&stash);
+  assert_false(mcg_stash_map_missing(&stash)); /* nothing was ever bound */
+  mcg_stash_saw(&stash, &seen);
+  assert_true(mcg_stash_map_missing(&stash));
+  assert_true(mcg_stash_refill_map(&stash, 7, 0x70000007u));
+  until(&stash.map_state, MCG_PART_READY);
+  assert_int_equal(mcg_stash_map(&stash, &given), 7);
+  assert_int_equal(mcg_stash_map(&stash, &given), -1);
+  assert_int_equal(given.owner_uid, 1234);
+  assert_int_equal(given.owner_gid, 1235);
+  mcg_idmap_close(&given);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_network_is_new_and_has_loopback, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_spawner_may_still_change_its_mounts, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_group_has_the_limits_that_are_asked_for, set_up,
+                                      tear_down),
+      cmocka_unit_test_setup_teardown(test_groups_are_removed, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_map_is_for_its_slot, set_up, tear_down),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
