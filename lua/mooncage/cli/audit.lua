@@ -143,12 +143,22 @@ local function about(event)
   return (table.concat(said, "  "):gsub("[\r\n\t]", " "))
 end
 
+---Characters that end a line or turn the direction of what follows, as their bytes.
+local function straight(text)
+  return (text:gsub("\226[\128\129][\128-\191]", function(character)
+    local second, third = character:byte(2, 3)
+    local acts = second == 128 and third >= 168 and third <= 174
+      or second == 129 and third >= 166 and third <= 169
+    return acts and ("\\xe2\\x%02x\\x%02x"):format(second, third) or nil
+  end))
+end
+
 local function show_event(event, raw)
   if output.is_json() then return output.write(raw .. "\n") end
   local when = tostring(event.ts):gsub("T", " "):sub(1, 23)
   local line = ("%s  %-10s %-6s  %-8s  %s"):format(when, tostring(event.op), tostring(event.phase),
     (event.session or ""):sub(1, 8), about(event))
-  return output.write(require "mooncage.plain"(line) .. "\n")
+  return output.write(straight(require "mooncage.plain"(line)) .. "\n")
 end
 
 ---Calls fn(event, raw) for each line of a file; a line that is none is passed over, and counted.
