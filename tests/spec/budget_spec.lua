@@ -93,18 +93,18 @@ describe("the policy budget", function()
   it("warns, and then denies", function()
     local run, said = fresh "run", {}
     local config = priced(60, { run_id = run,
-      guardrail = mooncage.policy "budget" { per = "run", usd = 0.4, warn_at = 0.25 },
+      guardrail = mooncage.policy "budget" { per = "run", usd = 1.5, warn_at = 0.1 },
       on_log = function(level, message)
         if level == "warning" then said[#said + 1] = message end
       end })
     local err
-    for _ = 1, 20 do
+    for _ = 1, 60 do
       local result
       result, err = mooncage.with(config, function(session) return session:exec "sleep 0.1" end)
       if not result then break end
     end
     assert.equal("command_denied", err.code)
-    assert.matches("this run has spent %$0%.%d+ of %$0%.40", err.message)
+    assert.matches("this run has spent %$%d%.%d+ of %$1%.50", err.message)
     assert.matches("this run has spent", table.concat(said, "\n"))
   end)
 

@@ -129,7 +129,7 @@ static void quota_of_sessions(void **state)
 static void quota_of_minutes(void **state)
 {
   (void)state;
-  said = "{\"overrides\":{\"quota\":{\"minutes\":0.002}}}";
+  said = "{\"overrides\":{\"quota\":{\"minutes\":0.02}}}";
   mcg_session *session =
       opened("{\"backend\":\"subprocess\",\"audit\":false,\"tenant\":\"short\"}");
   outcome out = {0};
