@@ -70,12 +70,14 @@ static int read_cost(mcg_config *config, const json_t *cost, const mcg_where *up
   const mcg_rate *rate = config->backend->rate;
   config->priced = rate != NULL;
   config->usd_per_minute = rate ? rate->usd_per_minute : 0;
+  config->cost_source = "backend";
   if (!cost) return 0;
   if (mcg_check_keys(cost, cost_keys, &where, err) < 0) return -1;
   const json_t *usd = json_object_get(cost, "usd_per_minute");
   if (!usd) return 0;
   if (mcg_check_number(usd, &at, 0, 1e6, false, &config->usd_per_minute, err) < 0) return -1;
   config->priced = true;
+  config->cost_source = "candidate";
   return 0;
 }
 
@@ -216,10 +218,12 @@ json_t *mcg_candidate_describe(mcg_engine *engine, const mcg_config *config)
       "persistent", facts.persistent, "capabilities", capabilities, "sessions",
       (json_int_t)mcg_candidate_sessions(engine, config, NULL), "health", health);
   if (!out) return NULL;
-  if (facts.priced)
-    json_object_set_new(out, "cost", json_pack("{s:f}", "usd_per_minute", facts.usd_per_minute));
-  if (config->tags && json_array_size(config->tags))
-    json_object_set(out, "tags", (json_t *)config->tags);
+  json_t *cost = json_object();
+  if (facts.priced) json_object_set_new(cost, "usd_per_minute", json_real(facts.usd_per_minute));
+  json_object_set_new(out, "cost",
+                      cost); /* a table in any case, so that nobody has to look first */
+  bool tagged = json_is_array(config->tags);
+  json_object_set_new(out, "tags", tagged ? json_incref((json_t *)config->tags) : json_array());
   if (facts.region) json_object_set_new(out, "region", json_string(facts.region));
   if (facts.max_sessions)
     json_object_set_new(out, "max_sessions", json_integer(facts.max_sessions));

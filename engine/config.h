@@ -26,6 +26,7 @@ typedef struct mcg_config {
   mcg_traits traits;                /* of the candidate */
   mcg_requirements requirements;
   bool priced;
+  const char *cost_source;     /* if priced: "candidate", or "backend" */
   double usd_per_minute;       /* if priced */
   const json_t *tags;          /* or NULL */
   const json_t *allowed_tools; /* a list of names; NULL: all */

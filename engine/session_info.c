@@ -57,7 +57,7 @@ json_t *mcg_session_usage_json(const mcg_session *session)
   if (config->priced)
     json_object_update_new(usage, json_pack("{s:f, s:f, s:s}", "rate_used", config->usd_per_minute,
                                             "estimated_usd", wall / 60 * config->usd_per_minute,
-                                            "cost_source", "candidate"));
+                                            "cost_source", config->cost_source));
   return usage;
 }
 

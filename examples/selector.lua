@@ -6,7 +6,7 @@ local mooncage = require "mooncage"
 local function selector(candidates, requirements, context)
   local kind = context.labels and context.labels.kind or "triage"
   for _, candidate in ipairs(candidates) do
-    local tag = (candidate.tags or {})[1]
+    local tag = candidate.tags[1]
     if tag == kind and candidate:satisfies(requirements) then return candidate, "for " .. tag end
   end
   return (mooncage.rank(candidates, requirements))

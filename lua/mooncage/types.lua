@@ -57,10 +57,10 @@ local mooncage = {}
 ---@field backend string
 ---@field family "local"|"hosted"
 ---@field isolation "none"|"namespace"|"container"|"gvisor"|"vm"
----@field cost { usd_per_minute: number }? nil: unpriced; 0: free
+---@field cost { usd_per_minute: number? } nil: unpriced; 0: free
 ---@field persistent boolean
 ---@field capabilities table<string, true> network, network_denied, pty, snapshot …
----@field tags string[]?
+---@field tags string[]
 ---@field region string?
 ---@field memory_mb number? the most it gives, where that is known
 ---@field cpu_count number?
@@ -208,7 +208,7 @@ function audit.stderr() end
 ---@field memory_peak_mb number? of the whole sandbox, where a cgroup counts it
 ---@field rate_used number? dollars a minute, where the candidate has a price
 ---@field estimated_usd number?
----@field cost_source "candidate"|nil where the price is from
+---@field cost_source "candidate"|"backend"|nil where the price is from
 
 ---@class mooncage.ExecOptions
 ---@field cwd string? relative to the session's directory

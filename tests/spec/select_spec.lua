@@ -184,7 +184,8 @@ describe("an explanation", function()
     assert.is_false(jail.fits)
     assert.equal("it does not reach the network", jail.reason)
     assert.is_true(jail.capabilities.network_denied)
-    assert.is_nil(jail.cost)
+    assert.same({}, jail.cost)
+    assert.same({}, daytona.tags)
     assert.same({ "here" }, jail.tags)
     assert.equal("unknown", by_name.vercel.health)
     local _, _, elsewhere = selected({ min_isolation = "vm" }, { network = "host" })
@@ -199,6 +200,19 @@ describe("an explanation", function()
     assert.equal("unenforceable", err.code)
     assert.truthy(err.message:find("cloudflare cannot keep its commands from the network", 1, true))
     assert.truthy(err.fix:find('network = { default = "allow" }', 1, true))
+  end)
+
+  it("is of the price that the session has, and says whose that is", function()
+    for source, backend in pairs {
+      backend = mooncage.modal { network = "off" },
+      candidate = mooncage.modal { network = "off", cost = { usd_per_minute = 0.25 } },
+    } do
+      local session = assert(mooncage.open { backend = backend })
+      local usage = session:usage()
+      session:close()
+      assert.equal(source == "backend" and 0.00035 or 0.25, usage.rate_used)
+      assert.equal(source, usage.cost_source)
+    end
   end)
 
   it("gives a candidate that can be opened", function()

@@ -60,7 +60,7 @@ end
 local function candidates_of(list)
   local result = {}
   for i, described in ipairs(list or {}) do
-    local facts = {}
+    local facts = { cost = {}, tags = {}, capabilities = {} }
     for key, value in pairs(described) do facts[key] = value end
     facts.satisfies = function(self, requirements)
       local order, why = require("mooncage").rank({ self }, requirements or {})
