@@ -1,6 +1,7 @@
 /* quota.c: takes a seat in the ledger of a tenant for each of its sessions, and ends a session when the
  * tenant's dollars or minutes are used up. */
 #include "quota.h"
+#include "audit/audit.h"
 #include "ledger.h"
 #include "session.h"
 #include <errno.h>
@@ -142,7 +143,11 @@ static void look(uv_timer_t *timer)
     cannot(seat, "read the quota", &reason);
   else if (check_spent(seat, &total, &reason) == 0)
     uv_timer_start(timer, look, next_look(seat, &total), 0);
-  if (reason) mcg_session_end(seat->session, reason);
+  if (!reason) return;
+  auto_json json_t *detail =
+      json_pack("{s:s, s:f, s:f}", "limit", "quota", "usd", total.usd, "minutes", total.minutes);
+  mcg_audit_point(seat->session, &(mcg_event){.op = "limit", .error = reason, .detail = detail});
+  mcg_session_end(seat->session, reason);
 }
 
 int mcg_quota_start(mcg_session *session, mcg_error **err)

@@ -112,6 +112,19 @@ describe("a quota", function()
     support.host("rm -r " .. path)
   end)
 
+  it("that is used up stands in the audit log", function()
+    local path = support.temporary()
+    local given = config(fresh(), { minutes = 0.005 })
+    given.audit = mooncage.audit.jsonl { path = path .. "/log.jsonl" }
+    local session = assert(mooncage.open(given))
+    session:exec "sleep 60"
+    session:close()
+    local log = support.read_file(path .. "/log.jsonl")
+    assert.matches('"limit":"quota"', log, 1, true)
+    assert.matches('"code":"quota"', log, 1, true)
+    support.host("rm -r " .. path)
+  end)
+
   it("is noted by day, and no id is part of a path", function()
     local tenant = fresh()
     local session = assert(mooncage.open(config(tenant, { minutes = 5 }, 1)))
