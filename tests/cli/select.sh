@@ -89,5 +89,10 @@ check "backends as JSON" json_is 0 \
    and "cost" not in d["backends"][0] and d["backends"][0]["capabilities"]["project"] is True)' \
   'mooncage --json backends'
 check "backends -q are names" gives 0 $'jail\nsubprocess' 'mooncage -q backends'
+check "what could not be written is no success" gives 0 '125 125 125 125' \
+  'for c in select backends "-q select" "--json backends"; do mooncage $c >/dev/full 2>/dev/null; printf "%s " $?; done | sed "s/ $//"'
+check "names that would act on a terminal do not" gives 0 0 \
+  'printf "return { candidates = { mooncage.jail { name = \"a\\27[31m\" }, \"jail\" } }" >esc.lua
+   script -qec "mooncage --config esc.lua select" /dev/null | grep -c "$(printf "\033\\[31m")"; true'
 check "backends says why one cannot be used" shows 'cannot be used here: ' \
   'MOONCAGE_INIT=/nonexistent mooncage backends'

@@ -53,16 +53,19 @@ local function print_table(all)
   for _, row in ipairs(rows) do
     for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, #cell) end
   end
+  local lines = {}
   for _, row in ipairs(rows) do
     local cells = {}
     for i, cell in ipairs(row) do
       cells[i] = i < #row and cell .. (" "):rep(widths[i] - #cell) or cell
     end
-    output.show(table.concat(cells, "  ") .. "\n")
+    lines[#lines + 1] = table.concat(cells, "  ")
   end
   for _, each in ipairs(all) do
-    if each.why then output.show(("%s cannot be used here: %s\n"):format(each.id, each.why)) end
+    local why = each.why and ("%s cannot be used here: %s"):format(each.id, each.why)
+    lines[#lines + 1] = why or nil
   end
+  return output.show(table.concat(lines, "\n") .. "\n")
 end
 
 function backends.main(line)
@@ -76,12 +79,13 @@ function backends.main(line)
   if output.is_json() then
     return output.document { backends = core.array(all) } and exit.OK or exit.FAILED
   end
+  local ok = true
   if output.is_quiet() then
-    for _, each in ipairs(all) do output.write(each.id .. "\n") end
+    for _, each in ipairs(all) do ok = output.write(each.id .. "\n") and ok end
   else
-    print_table(all)
+    ok = print_table(all)
   end
-  return exit.OK
+  return ok and exit.OK or exit.FAILED
 end
 
 return backends

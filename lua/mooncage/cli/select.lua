@@ -60,12 +60,13 @@ local function print_table(explanation)
     backends = math.max(backends, #tostring(row.entry.backend or "?"))
   end
   local form = ("%%2s  %%-%ds  %%-%ds  %%s\n"):format(names, backends)
-  output.show(form:format("", "NAME", "BACKEND", "WHY"))
+  local ok = output.show(form:format("", "NAME", "BACKEND", "WHY"))
   for _, row in ipairs(rows) do
     local entry = row.entry
     local line = form:format(row.place, entry.name, entry.backend or "?", entry.reason)
-    output.show(row.place == "1" and output.paint_out("bold", line:sub(1, -2)) .. "\n" or line)
+    ok = output.show(line) and ok
   end
+  return ok
 end
 
 local function plain_list(explanation)
@@ -92,7 +93,7 @@ function select.main(line)
   if not candidate then return failed(sandbox.locate(told, path, line.flags), explanation) end
   explanation = told
   local chosen = explanation[explanation.order[1]]
-  local ok = true
+  local ok
   if output.is_json() then
     ok = output.document {
       chosen = chosen, order = core.array(explanation.order), why = explanation.why,
@@ -101,8 +102,10 @@ function select.main(line)
   elseif output.is_quiet() then
     ok = output.show(chosen.name .. "\n")
   else
-    print_table(explanation)
-    if explanation.why then output.show(("the selector: %s\n"):format(explanation.why)) end
+    ok = print_table(explanation)
+    if explanation.why then
+      ok = output.show(("the selector: %s\n"):format(explanation.why)) and ok
+    end
   end
   return ok and exit.OK or exit.FAILED
 end
