@@ -48,7 +48,7 @@ local function take_notes()
 end
 
 local function add_function(owner, name, arguments)
-  local item = { name = OWNERS[owner] .. name, arguments = arguments, parameters = {},
+  local item = { name = (OWNERS[owner] or "") .. name, arguments = arguments, parameters = {},
     returns = returns, notes = take_notes() }
   for i, parameter in ipairs(parameters) do
     local word, rest = parameter:match "^(%S+) (.*)$"
@@ -85,7 +85,8 @@ local function read(line)
   elseif line:match "^%-%-%-[^@]" then
     notes[#notes + 1] = line:match "^%-%-%-(.*)$"
   elseif line:match "^function " then
-    add_function(line:match "^function (%w+)[.:]([%w_]+)%((.-)%) end")
+    local owner, name, arguments = line:match "^function (%w-)[.:]?([%w_]+)%((.-)%) end"
+    add_function(owner, name, arguments)
   elseif line == "" then
     notes, parameters, returns = {}, {}, {}
   end

@@ -312,6 +312,16 @@ function mooncage.secret(value) end
 ---@return mooncage.Secret? secret, mooncage.Error? err
 function mooncage.secret_file(path) end
 
+---Only in a configuration file: a secret from the environment. Throws when it is not set.
+---@param name string of the variable
+---@return mooncage.Secret
+function secret(name) end
+
+---Only in a configuration file: a secret from a file. Throws when it cannot be read.
+---@param path string
+---@return mooncage.Secret
+function secret_file(path) end
+
 ---What session opening falls back to, key by key.
 ---@param config mooncage.Config
 ---@param where (fun(err: mooncage.Error): mooncage.Error)? says where one of those keys came from
