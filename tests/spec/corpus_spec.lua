@@ -1,6 +1,6 @@
--- corpus_spec.lua: known ways round a judge of commands, and round the bounds of one in Lua. Each way
--- round is first shown to work where nobody judges; then command_guardrail, with rules that allow
--- every program in it but the one that is forbidden, must keep the forbidden one from running.
+-- corpus_spec.lua: known ways round a judge of commands, and round the bounds of one in Lua. Each
+-- way round is first shown to work where nobody judges; then command_guardrail, with rules that
+-- allow every program in it but the one that is forbidden, must keep that one from running.
 local mooncage = require "mooncage"
 local support = require "support"
 
@@ -67,8 +67,8 @@ describe("a guarded shell text", function()
   for _, text in ipairs {
     "env X", "env -S '" .. FORBIDDEN .. "'", "nice X", "nice -n 5 X", "nohup X", "timeout 5 X",
     "timeout -s KILL 5 X", "setsid X", "stdbuf -o0 X", "command X", "exec X", "ionice X",
-    "sh -c '" .. FORBIDDEN .. "'", "sh -ec '" .. FORBIDDEN .. "'", "env sh -c '" .. FORBIDDEN .. "'",
-    "nice env timeout 5 X",
+    "sh -c '" .. FORBIDDEN .. "'", "sh -ec '" .. FORBIDDEN .. "'",
+    "env sh -c '" .. FORBIDDEN .. "'", "nice env timeout 5 X",
   } do shell_case("CP-07", text) end
   shell_case("CP-08", "/bin/../bin/X")
   shell_case("CP-08", "PATH=/bin X")
@@ -180,7 +180,8 @@ describe("a guardrail in Lua", function()
     denied(function()
       return xpcall(function() error "x" end, function() while true do end end)
     end)
-    denied(function() error(setmetatable({}, { __tostring = function() while true do end end })) end)
+    local endless = setmetatable({}, { __tostring = function() while true do end end })
+    denied(function() error(endless) end)
   end)
 
   it("LU-06: loops in a coroutine", function()
@@ -218,7 +219,8 @@ describe("a guardrail in Lua", function()
 
   it("LU-13: throws what is hard to show", function()
     for _, thrown in ipairs {
-      ("A"):rep(1e7), "\27[2J\nforged line", setmetatable({}, { __tostring = function() return 7 end }),
+      ("A"):rep(1e7), "\27[2J\nforged line",
+      setmetatable({}, { __tostring = function() return 7 end }),
       setmetatable({}, { __tostring = error }), function() end, 7,
     } do
       local err = denied(function() error(thrown, 0) end)

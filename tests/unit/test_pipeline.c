@@ -1,0 +1,223 @@
+/* The way of a command, as a host in C goes it: asked by questions, told by hooks, told once each. */
+#include "ask.h"
+#include "host.h"
+
+static char order[1024]; /* what the host was asked and told, in order */
+static const char *verdict, *confirmation;
+static bool late; /* the guardrail's question stays open */
+static mcg_question *open_one;
+static int abandoned;
+
+static void note(const char *what)
+{
+  size_t len = strlen(order);
+  snprintf(order + len, sizeof order - len, "%s;", what);
+}
+
+static const char *hook_in(const char *json)
+{
+  static const char *const names[] = {"on_sandbox_exec_start", "on_sandbox_exec_end"};
+  for (int i = 0; i < 2; i++)
+    if (strstr(json, names[i])) return names[i] + strlen("on_sandbox_exec_");
+  return "other";
+}
+
+static void on_question(void *data, unsigned kind, const char *json, mcg_question *question)
+{
+  (void)data;
+  if (kind == MCG_ASK_HOOK) {
+    note(hook_in(json));
+    mcg_answer(question, NULL);
+  } else if (kind == MCG_ASK_CONFIRM) {
+    note("confirm");
+    mcg_answer(question, confirmation);
+  } else {
+    note("guardrail");
+    open_one = question;
+    if (!late) mcg_answer(question, verdict);
+  }
+}
+
+static void on_abandoned(void *data, mcg_question *question)
+{
+  (void)data;
+  assert_ptr_equal(question, open_one);
+  abandoned++;
+}
+
+static mcg_deciders deciders = {.size = sizeof deciders,
+                                .asks = MCG_ASK_GUARDRAIL | MCG_ASK_CONFIRM | MCG_ASK_HOOK,
+                                .on_question = on_question,
+                                .on_abandoned = on_abandoned};
+
+static int up(void **state)
+{
+  *order = '\0';
+  verdict = "{\"allow\":true}";
+  confirmation = NULL;
+  late = false;
+  abandoned = 0;
+  return engine_up(state);
+}
+
+static mcg_session *open_guarded(const char *more)
+{
+  char config[512];
+  snprintf(config, sizeof config,
+           "{\"backend\":\"subprocess\",\"audit\":false,\"guardrail\":true,"
+           "\"hooks\":[\"on_sandbox_exec_start\",\"on_sandbox_exec_end\"]%s}",
+           more);
+  outcome out = {0};
+  mcg_error *err = NULL;
+  if (mcg_session_open_with(engine, config, strlen(config), &deciders, take_session, &out, NULL,
+                            &err) < 0)
+    fail_msg("%s", err->message);
+  until(&out);
+  if (out.error) fail_msg("%s", out.error->message);
+  return out.session;
+}
+
+static void in_order(void **state)
+{
+  (void)state;
+  mcg_session *session = open_guarded("");
+  outcome out;
+  run_shell(session, "echo hi", &out);
+  assert_string_equal(out.result.stdout_data, "hi\n");
+  assert_string_equal(order, "guardrail;start;end;");
+  outcome_fini(&out);
+  close_session(session);
+}
+
+static void no_answer_is_a_no(void **state)
+{
+  (void)state;
+  static const char *const answers[] = {
+      NULL, "{}", "{\"allow\":1}", "{\"allow\":\"true\"}", "[]", "{\"ask\":true}", "rubbish"};
+  mcg_session *session = open_guarded("");
+  for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+    outcome out;
+    verdict = answers[i];
+    *order = '\0';
+    run_spec(session, &(mcg_exec_spec){.size = sizeof(mcg_exec_spec), .shell = "echo hi"}, &out);
+    assert_non_null(out.error);
+    assert_int_equal(out.error->code, MCG_COMMAND_DENIED);
+    assert_null(strstr(order, "start")); /* and no hook is told of what does not begin */
+    outcome_fini(&out);
+  }
+  close_session(session);
+}
+
+static void a_person_is_asked(void **state)
+{
+  (void)state;
+  mcg_session *session = open_guarded("");
+  outcome out;
+  verdict = "{\"ask\":true,\"reason\":\"sure?\"}";
+  confirmation = "{\"allow\":true}";
+  run_shell(session, "true", &out);
+  assert_string_equal(order, "guardrail;confirm;start;end;");
+  outcome_fini(&out);
+  close_session(session);
+}
+
+static void what_is_canceled_while_it_is_judged(void **state)
+{
+  (void)state;
+  mcg_session *session = open_guarded("");
+  mcg_exec_spec spec = {.size = sizeof spec, .shell = "cat", .stdin_mode = MCG_STDIN_PIPE};
+  outcome out = {0}, written = {0};
+  mcg_exec *exec;
+  late = true;
+  assert_int_equal(mcg_exec_start(session, &spec, &plain_events, &out, &exec, NULL), 0);
+  assert_true(mcg_exec_waits(exec));
+  assert_int_equal(mcg_exec_write(exec, "x", 1, take_done, &written, NULL), 0);
+  turn_for(5);
+  assert_int_equal(out.completions, 0);
+  mcg_exec_cancel(exec);
+  until(&out);
+  assert_int_equal(out.error->code, MCG_CANCELED);
+  assert_int_equal(written.completions, 1); /* each write completes, before the command does */
+  assert_int_equal(written.error->code, MCG_UNAVAILABLE);
+  assert_int_equal(abandoned, 1);
+  mcg_answer(open_one, verdict);
+  assert_string_equal(order, "guardrail;");
+  outcome_fini(&written);
+  outcome_fini(&out);
+  close_session(session);
+}
+
+static void closing_ends_what_is_judged(void **state)
+{
+  (void)state;
+  mcg_session *session = open_guarded("");
+  mcg_exec_spec spec = {.size = sizeof spec, .shell = "true"};
+  outcome out = {0};
+  late = true;
+  assert_int_equal(mcg_exec_start(session, &spec, &plain_events, &out, NULL, NULL), 0);
+  turn_for(5);
+  close_session(session);
+  assert_int_equal(out.completions, 1);
+  assert_int_equal(out.error->code, MCG_CANCELED);
+  mcg_answer_error(open_one, mcg_error_new(MCG_INTERNAL, "too late", NULL));
+  outcome_fini(&out);
+}
+
+static void one_without_the_host_that_guards_it(void **state)
+{
+  (void)state;
+  const char *config = "{\"backend\":\"subprocess\",\"audit\":false,\"guardrail\":true}";
+  mcg_session *session = open_session(config);
+  outcome out;
+  run_spec(session, &(mcg_exec_spec){.size = sizeof(mcg_exec_spec), .shell = "true"}, &out);
+  assert_int_equal(out.error->code, MCG_COMMAND_DENIED);
+  outcome_fini(&out);
+  close_session(session);
+}
+
+static void take_tool(void *data, mcg_tool *tool, mcg_error *error)
+{
+  outcome *out = data;
+  out->text = (char *)tool;
+  take_done(out, error);
+}
+
+static void tools_of_the_host(void **state)
+{
+  (void)state;
+  mcg_session *session =
+      open_guarded(",\"tools\":[\"mine\",\"other\"],\"allowed_tools\":[\"mine\",\"shell\"]");
+  outcome out = {0};
+  assert_int_equal(mcg_tool_start(session, "mine", NULL, true, take_tool, &out, NULL, NULL), 0);
+  until(&out);
+  assert_null(out.error);
+  mcg_tool_finish((mcg_tool *)out.text, NULL);
+  out = (outcome){0};
+  assert_int_equal(mcg_tool_start(session, "other", NULL, false, take_tool, &out, NULL, NULL), 0);
+  until(&out);
+  assert_null(out.text);
+  assert_int_equal(out.error->code, MCG_TOOL_NOT_ALLOWED);
+  outcome_fini(&out);
+  mcg_exec_spec spec = {.size = sizeof spec, .shell = "true", .tool = "other"};
+  run_spec(session, &spec, &out);
+  assert_int_equal(out.error->code, MCG_TOOL_NOT_ALLOWED);
+  assert_string_equal(order, ""); /* nobody was asked */
+  outcome_fini(&out);
+  close_session(session);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, up, engine_down)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      CASE(in_order),
+      CASE(no_answer_is_a_no),
+      CASE(a_person_is_asked),
+      CASE(what_is_canceled_while_it_is_judged),
+      CASE(closing_ends_what_is_judged),
+      CASE(one_without_the_host_that_guards_it),
+      CASE(tools_of_the_host),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
