@@ -39,6 +39,11 @@ static const char scenario[] =
     "  tasks[3]:cancel()\n"
     "  check(core.join(tasks))\n"
     "  session:usage()\n"
+    "  local facts = { name = 'a', cost = { usd_per_minute = 1 }, capabilities = { gpu = true } }\n"
+    "  local order, said = core.rank({ facts, facts }, { capabilities = { 'gpu' } })\n"
+    "  assert(#order == 2 and tostring(said) == 'a: fits; 1 USD a minute; a: fits; 1 USD a "
+    "minute')\n"
+    "  check(core.select({ candidates = { 'jail', 'subprocess' } }))\n"
     "end)\n"
     "repeat local closed, again = pcall(session.close, session) until closed and again\n"
     "if not ok then error(why, 0) end\n";
