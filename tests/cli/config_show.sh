@@ -12,6 +12,9 @@ check "from a flag" json_is 0 \
 check "by default" json_is 0 \
   'd["config"]["limits.pid_limit"] == 256 and d["sources"]["limits.pid_limit"]["source"] == "default" and d["file"] is None' \
   'mooncage --json config show'
+check "all that holds by default" json_is 0 \
+  'd["config"]["selector"] == "cheapest_first" and d["config"]["failover"] is True and d["config"]["audit"]["dir"].endswith("/mooncage/audit")' \
+  'mooncage --json config show'
 check "a variable of a flag" json_is 0 'd["sources"]["environment.A"]["source"] == "--env"' \
   'mooncage --json config show --env A=1'
 check "a secret is redacted" gives 0 '' \
@@ -21,6 +24,8 @@ check "a variable taken over is not shown" json_is 0 'd["config"]["environment.T
   'TOKEN=s3cret mooncage --json config show --env TOKEN'
 check "nor is an option of the environment" json_is 0 'd["config"]["backend"]["options"]["user"] == "[redacted]"' \
   'TOKEN=s3cret mooncage --json config show --option user=@env:TOKEN'
+config show.lua 'return { environment = { API_KEY = "plain1" }, audit = mooncage.audit.jsonl { hmac_key = "plain2" } }'
+check "what sounds like a secret is not shown" gives 0 '' 'mooncage --config show.lua config show >said && ! grep plain said'
 config show.lua $'return {\n  limts = {},\n}'
 check "config show judges the file" gives 2 '' 'mooncage --config show.lua config show' 'show.lua:2:'
 check "config wants an action" gives 2 '' 'mooncage config' 'show, trust'

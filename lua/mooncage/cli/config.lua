@@ -5,18 +5,28 @@ local core = require "mooncage.core"
 local exit = require "mooncage.cli.exit"
 local output = require "mooncage.cli.output"
 local sandbox = require "mooncage.cli.sandbox"
+local system = require "mooncage.cli.system"
 
 local config = {}
 
+---Names whose values are secret even where nobody said so.
+local function sounds_secret(name)
+  name = type(name) == "string" and name:lower() or ""
+  return name:match "key$" or name:match "token$" or name:match "secret" or name:match "passw"
+    or name:match "credential"
+end
+
 ---Functions as what made them, secrets as "[redacted]": what may be shown of a value.
-local function shown(value, depth)
-  if type(value) == "function" then
+local function shown(value, depth, name)
+  if type(value) == "string" and sounds_secret(name) then
+    return "[redacted]"
+  elseif type(value) == "function" then
     local origin = require("mooncage.policy").origin(value)
     if not origin then return "function" end
     return { policy = origin.name, options = shown(origin.options or {}, depth + 1) }
   elseif type(value) == "table" and depth < 20 then
     local copy = {}
-    for key, each in pairs(value) do copy[key] = shown(each, depth + 1) end
+    for key, each in pairs(value) do copy[key] = shown(each, depth + 1, key) end
     if value[1] ~= nil then return core.array(copy) end
     return copy
   elseif type(value) == "userdata" then
@@ -33,7 +43,7 @@ local OPENED = { limits = true, environment = true, labels = true, requirements 
 local function rows_of(given, resolved)
   local rows = {}
   local function add(key, value, default)
-    rows[#rows + 1] = { key = key, value = shown(value, 0), default = default or nil }
+    rows[#rows + 1] = { key = key, value = shown(value, 0, key), default = default or nil }
   end
   local function each(key, value)
     if OPENED[key] and type(value) == "table" and next(value) ~= nil then
@@ -52,8 +62,12 @@ local function rows_of(given, resolved)
     add("limits.wall_s", 3600, true)
     rows[#rows].source = "default of mooncage run"
   end
-  for _, key in ipairs { "network", "enforcement" } do
-    if given[key] == nil then add(key, resolved[key], true) end
+  local defaults = {
+    network = resolved.network, enforcement = resolved.enforcement, selector = "cheapest_first",
+    failover = true, audit = { type = "jsonl", dir = (system.state_dir() or "?") .. "/audit" },
+  }
+  for key, value in pairs(defaults) do
+    if given[key] == nil then add(key, value, true) end
   end
   table.sort(rows, function(a, b) return a.key < b.key end)
   return rows
