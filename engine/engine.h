@@ -31,6 +31,7 @@ struct mcg_engine {
   struct mcg_spawner *spawner;
   struct mcg_streams *streams; /* made on first use, NULL before */
   struct mcg_pool *pools;      /* pool.c */
+  uint64_t pool_takes;         /* how often one was asked for */
   mcg_question *questions;     /* ask.c: not yet handed to the host */
   struct mcg_health *healths;
   mcg_backends backends;

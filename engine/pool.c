@@ -1,17 +1,20 @@
 /* pool.c: one pool for each kind of sandbox that was opened with `pool = { size = N }`.
  *
  * A parked sandbox is a session that nobody has: it stands, its init has said hello, no command ever
- * ran in it. Taking one and making the next are apart: making waits until the taker has had its turn. */
+ * ran in it. Taking one and making the next are apart: making waits for a pause in what commands do. */
 #include "pool.h"
+#include "exec.h"
 #include <string.h>
 
-#define REFILL_AFTER_MS 25
+#define PAUSE_MS 25   /* nothing was begun for so long */
+#define LONG_MS 1000  /* a command of that age is at work and not what somebody waits for */
+#define PAUSES_MAX 40 /* where there is never a pause one is made each second nevertheless */
 
 struct mcg_pool {
   struct mcg_pool *next;
   mcg_engine *engine;
   char *kind; /* of the sandboxes in it: the configuration that makes one */
-  unsigned size, taken;
+  unsigned size;
   bool filling;
 };
 
@@ -74,22 +77,48 @@ static unsigned parked_in(const struct mcg_pool *pool, mcg_session **one)
 
 /* ---- making them -------------------------------------------------------------------------- */
 
-/* Making one takes a processor from who uses those that were taken: it waits for a pause in the
- * taking, unless few are left. */
+/* How much was begun so far, in all pools and sessions there are. */
+static uint64_t begun(const mcg_engine *engine)
+{
+  uint64_t count = engine->pool_takes;
+  for (const mcg_session *s = engine->sessions; s; s = s->after) count += s->exec_count;
+  return count;
+}
+
+/* Whether a command runs that was begun not long ago, or is about to begin. */
+static bool at_work(const mcg_engine *engine)
+{
+  uint64_t now = uv_hrtime();
+  for (const mcg_session *s = engine->sessions; s; s = s->after)
+    for (const mcg_exec *exec = s->execs; exec; exec = exec->after)
+      if (!exec->began_ns || now - exec->began_ns < (uint64_t)LONG_MS * 1000000) return true;
+  return false;
+}
+
+/* Making one takes a processor from who was just given one, or works in any other. */
+static int wait_for_pause(mcg_engine *engine, mcg_error **err)
+{
+  for (unsigned i = 0; i < PAUSES_MAX; i++) {
+    uint64_t before = begun(engine);
+    if (mcg_fiber_sleep(engine, PAUSE_MS, err) < 0) return -1;
+    if (begun(engine) == before && !at_work(engine)) return 0;
+  }
+  return 0;
+}
+
 static int fill_run(void *arg, mcg_error **err)
 {
   struct mcg_pool *pool = arg;
+  mcg_engine *engine = pool->engine;
   while (parked_in(pool, NULL) < pool->size) {
-    unsigned taken = pool->taken;
-    if (mcg_fiber_sleep(pool->engine, REFILL_AFTER_MS, err) < 0) return -1;
-    if (pool->taken != taken && parked_in(pool, NULL) > pool->size / 4) continue;
-    taken = pool->taken;
+    if (wait_for_pause(engine, err) < 0) return -1;
+    uint64_t before = begun(engine);
     do {
       mcg_session *session;
-      if (mcg_session_open_here(pool->engine, pool->kind, &session, err) < 0) return -1;
+      if (mcg_session_open_here(engine, pool->kind, &session, err) < 0) return -1;
       session->pool = pool;             /* our reference is the pool's */
       mcg_session_no_deadline(session); /* it starts when someone opens it */
-    } while (pool->taken == taken && parked_in(pool, NULL) < pool->size);
+    } while (begun(engine) == before && !at_work(engine) && parked_in(pool, NULL) < pool->size);
   }
   return 0;
 }
@@ -122,7 +151,7 @@ mcg_session *mcg_pool_take(mcg_engine *engine, mcg_config *take_config)
   struct mcg_pool *pool = kind ? pool_of(engine, kind) : NULL;
   if (!pool) return NULL;
   pool->size = take_config->pool_size;
-  pool->taken++;
+  engine->pool_takes++;
   mcg_session *session = NULL;
   parked_in(pool, &session);
   if (session) {

@@ -1,5 +1,6 @@
 /* Parked sandboxes: of one kind, never used before, never used twice, gone with the engine. */
 #include "host.h"
+#include "session.h"
 
 static const char *const pooled = "{\"pool\":{\"size\":2},\"labels\":{\"n\":\"1\"}}";
 
@@ -70,6 +71,57 @@ static void counts_time_from_open(void **state)
   close_session(session);
 }
 
+static unsigned parked(void)
+{
+  unsigned count = 0;
+  for (const mcg_session *s = engine->sessions; s; s = s->after)
+    count += s->pool && s->state == MCG_SESSION_RUNNING;
+  return count;
+}
+
+static void until_parked(unsigned count)
+{
+  for (int i = 0; i < 3000 && parked() != count; i++) turn_for(10);
+  assert_int_equal(parked(), count);
+}
+
+/* Its own engine: the pools of the other cases are filled, too. */
+static void is_not_filled_while_commands_are_at_work(void **state)
+{
+  (void)state;
+  const char *config = "{\"pool\":{\"size\":3}}";
+  close_session(open_session(config));
+  until_parked(3);
+  uint64_t began = uv_hrtime();
+  mcg_session *session = open_session(config);
+  outcome out;
+  for (int i = 0; i < 3; i++) {
+    run_shell(session, "sleep 0.06", &out);
+    outcome_fini(&out);
+  }
+  unsigned during = parked();
+  if (uv_hrtime() - began < 900000000) /* else it may have been made for the lack of a pause */
+    assert_int_equal(during, 2);
+  else
+    puts("skip: this machine takes a second for three short commands");
+  until_parked(3);
+  close_session(session);
+}
+
+static void is_filled_beside_a_command_that_goes_on_and_on(void **state)
+{
+  (void)state;
+  const char *config = "{\"pool\":{\"size\":3}}";
+  mcg_session *session = open_session(config);
+  outcome out = {0};
+  mcg_exec_spec spec = {.size = sizeof spec, .shell = "sleep 1000"};
+  assert_int_equal(mcg_exec_start(session, &spec, &plain_events, &out, NULL, NULL), 0);
+  until_parked(3);
+  close_session(session);
+  until(&out);
+  outcome_fini(&out);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -77,5 +129,10 @@ int main(void)
       cmocka_unit_test(tells_kinds_apart),
       cmocka_unit_test(counts_time_from_open),
   };
-  return cmocka_run_group_tests(tests, engine_up, engine_down);
+  const struct CMUnitTest pauses[] = {
+      cmocka_unit_test(is_not_filled_while_commands_are_at_work),
+      cmocka_unit_test(is_filled_beside_a_command_that_goes_on_and_on),
+  };
+  int failed = cmocka_run_group_tests(tests, engine_up, engine_down);
+  return failed + cmocka_run_group_tests(pauses, engine_up, engine_down);
 }
