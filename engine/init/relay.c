@@ -4,6 +4,7 @@
 #include "command.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -12,6 +13,7 @@
 
 #define GRANT_AT (MCG_WINDOW / 4)
 #define CREDIT_MAX (1u << 30)
+#define PTY_ROOM 65536u /* more than a terminal holds */
 
 void mcg_relay_init(mcg_relay *relay)
 {
@@ -58,6 +60,13 @@ static void drop_some(mcg_relay *relay)
   if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR)) relay_close_fd(relay);
 }
 
+/* A terminal's queue is asked by poll, which waits for what is on its way there; its count does not. */
+static bool terminal_is_empty(const mcg_command *command, const mcg_relay *relay)
+{
+  struct pollfd look = {.fd = relay->fd, .events = POLLIN};
+  return command->flags & MCG_EXEC_PTY && poll(&look, 1, 0) == 0;
+}
+
 static void out_ready(mcg_command *command, int stream)
 {
   mcg_relay *relay = &command->relay[stream];
@@ -78,7 +87,8 @@ static void out_ready(mcg_command *command, int stream)
     mcg_conn_data_done(command->conn, command->channel, (uint8_t)stream, (size_t)len);
     relay->credit -= (uint32_t)len;
     relay->left -= relay->counted ? (uint64_t)len : 0;
-    if (relay->counted && relay->left == 0) out_end(command, stream);
+    if (relay->counted && (relay->left == 0 || terminal_is_empty(command, relay)))
+      out_end(command, stream);
     return;
   }
   if (len < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -86,16 +96,21 @@ static void out_ready(mcg_command *command, int stream)
   out_end(command, stream);
 }
 
-/* What is in the pipe now still belongs to the command; a terminal ends by itself with its session. */
+/* What is in the pipe now still belongs to the command. A terminal is hung up with its session, but it
+ * says so only when nobody holds it any more. */
 void mcg_relay_exited(mcg_command *command)
 {
-  if (command->flags & MCG_EXEC_PTY) return;
   for (int stream = 1; stream < 3; stream++) {
     mcg_relay *relay = &command->relay[stream];
     int held = 0;
     if (relay->fd < 0 || relay->ended) continue;
-    if (ioctl(relay->fd, FIONREAD, &held) < 0 || held < 0) held = 0;
     relay->counted = true;
+    if (command->flags & MCG_EXEC_PTY) {
+      relay->left = PTY_ROOM;
+      if (terminal_is_empty(command, relay)) out_end(command, stream);
+      continue;
+    }
+    if (ioctl(relay->fd, FIONREAD, &held) < 0 || held < 0) held = 0;
     relay->left = (uint64_t)held;
     if (held == 0) out_end(command, stream);
   }

@@ -451,6 +451,15 @@ local function contract(sandbox)
       process:write "\3" -- which may end it before the write is known to be taken
       assert.equal("SIGINT", process:wait().signal)
     end)
+
+    it("ends with its command, though a child that ignores the hang-up holds the terminal", function()
+      local result = assert(session:exec(
+        "trap '' HUP; (sleep 87 &); i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i + 1)); done",
+        { pty = true, timeout = 20 }))
+      assert.is_true(result.ok, result.signal)
+      assert.truthy(result.stdout:find "^line 0\r\n")
+      assert.truthy(result.stdout:find "line 499\r\n$")
+    end)
   end)
 
   describe("a detached command", function()
