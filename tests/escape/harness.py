@@ -89,9 +89,9 @@ class Lines:
 class World:
     """The machine and the build under test; one for all rows."""
 
-    def __init__(self, build, sandbox, full, verbose):
+    def __init__(self, build, sandbox, full, verbose, carrier="direct"):
         self.build = os.path.abspath(build)
-        self.sandbox, self.full, self.verbose = sandbox, full, verbose
+        self.sandbox, self.full, self.verbose, self.carrier = sandbox, full, verbose, carrier
         self.is_root = os.geteuid() == 0
         self.token = secrets.token_hex(6)
         self.base = "/tmp/sbx-escape-" + self.token
@@ -253,7 +253,7 @@ class Trial:
     def environment(self, extra=None):
         env = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.dir, "LANG": "C.UTF-8",
                "TMPDIR": self.tmp, "MOONCAGE_INIT": self.world.init, "XDG_RUNTIME_DIR": self.tmp,
-               "XDG_STATE_HOME": os.path.join(self.tmp, "state")}
+               "XDG_STATE_HOME": self.path("state")}
         for name in ("LUA_PATH", "LUA_CPATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS"):
             if name in os.environ:
                 env[name] = os.environ[name]
@@ -332,7 +332,8 @@ class Trial:
                     "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
                     "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/workspace", "--chdir",
                     "/workspace", "--ro-bind", world.bin, world.inside_dir, "--", *command]
-        return [world.mooncage, "run", "--bind", world.bin + ":" + world.inside_dir, *flags, "--", *command]
+        return [world.mooncage, "run", "--bind", world.bin + ":" + world.inside_dir,
+                "--option", "carrier=" + world.carrier, *flags, "--", *command]
 
     def command(self, *command, flags=(), prefix=(), sound=True, **options):
         """Any command in a sandbox. Unless `sound` is False, a sandbox that did not start is a Hole."""
@@ -358,7 +359,8 @@ class Trial:
         with open(os.path.join(HERE, "prelude.lua")) as file:
             prelude = file.read()
         for name, value in (("@DIR@", self.dir), ("@BIN@", self.world.bin), ("@PROBE@", self.world.inside_dir + "/sbx-probe"),
-                            ("@INSIDE@", self.world.inside_dir), ("@MARK@", self.mark), ("@CANARY@", self.canary)):
+                            ("@INSIDE@", self.world.inside_dir), ("@MARK@", self.mark), ("@CANARY@", self.canary),
+                            ("@CARRIER@", self.world.carrier)):
             prelude, text = prelude.replace(name, value), text.replace(name, value)
         path = self.file("script-%s.lua" % secrets.token_hex(3), prelude + text)
         lines = self.run([self.world.mooncage, "run", *flags, path], **options)

@@ -2,6 +2,7 @@
 local real = require "mooncage"
 local mooncage = setmetatable({}, { __index = real })
 local DIR, BIN, PROBE, MARK, CANARY = "@DIR@", "@BIN@", "@PROBE@", "@MARK@", "@CANARY@"
+local CARRIER = "@CARRIER@"
 
 local function say(verdict, what, detail)
   io.write(what, "\t", verdict, "\t", (tostring(detail or ""):gsub("[%c]", " ")):sub(1, 300), "\n")
@@ -15,8 +16,21 @@ local function opened(session, err)
   os.exit(125)
 end
 
+-- The carrier that the run is for, where the script names none itself.
+function mooncage.jail(options)
+  local all = { carrier = CARRIER }
+  for key, value in pairs(options or {}) do all[key] = value end
+  return real.jail(all)
+end
+
+function mooncage.open(config)
+  local all = { backend = mooncage.jail {} }
+  for key, value in pairs(config) do all[key] = value end
+  return real.open(all)
+end
+
 function mooncage.with(config, fn)
-  local session = opened(real.open(config))
+  local session = opened(mooncage.open(config))
   local ok, err = pcall(fn, session)
   session:close()
   if not ok then error(err, 0) end

@@ -217,7 +217,7 @@ static int run_tamper(int argc, char **argv)
   judge("sched_setaffinity", syscall(SYS_sched_setaffinity, pid, sizeof mask, &mask));
   judge("sched_setattr", syscall(SYS_sched_setattr, pid, &attr, 0));
   judge("sched_setparam", syscall(SYS_sched_setparam, pid, &zero));
-  judge("setpriority", syscall(SYS_setpriority, PRIO_PROCESS, pid, 10));
+  judge("setpriority", syscall(SYS_setpriority, PRIO_PROCESS, pid, 19)); /* free to all, ever */
   judge("ioprio_set", syscall(SYS_ioprio_set, 1, pid, (2 << 13) | 7));
   judge("sched_setscheduler", syscall(SYS_sched_setscheduler, pid, SCHED_IDLE, &zero));
   judge("setpgid", setpgid(pid, 0));
