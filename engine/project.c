@@ -194,14 +194,14 @@ static int apply_error(mcg_error **err, bool git)
 int mcg_project_carry(mcg_engine *engine, const mcg_project_write *write, json_t **out,
                       mcg_error **err)
 {
-  char seconds[24], nanoseconds[24];
+  char seconds[24], nanoseconds[24], how[4];
+  snprintf(how, sizeof how, "%d", (write->git ? 1 : 0) | (write->judge ? 2 : 0));
   snprintf(seconds, sizeof seconds, "%lld", (long long)write->since.tv_sec);
   snprintf(nanoseconds, sizeof nanoseconds, "%ld", write->since.tv_nsec);
   mcg_builtin take = {.argv = (const char *const[]){"changeset", OLD, NEW, NULL}};
-  mcg_builtin apply = {.argv = (const char *const[]){"apply", ".", seconds, nanoseconds,
-                                                     write->git ? "1" : "0", NULL},
+  mcg_builtin apply = {.argv = (const char *const[]){"apply", ".", seconds, nanoseconds, how, NULL},
                        .max_output = LIST_MAX,
-                       .before_end = write->unmount,
+                       .before_end = write->judge ? NULL : write->unmount,
                        .data = write->data};
   int rc = mcg_builtin_pipe(engine, write->view, &take, write->project, &apply, err);
   auto_free char *bytes = apply.output;

@@ -15,6 +15,7 @@ typedef struct mcg_project_write {
   mcg_stream *project;   /* of a plain init whose directory is the project */
   struct timespec since; /* realtime before the view was made */
   bool git;
+  bool judge; /* only says what would be refused: nothing is unmounted, nothing written */
   int (*unmount)(void *data,
                  mcg_error **err); /* ends the sandbox; called before anything is written */
   void *data;

@@ -1,7 +1,9 @@
 /* project_session.c: what a session's view of a project changed, and writing it back: the public
- * calls. Applying ends the session: the view is unmounted before anything is written beneath it. */
+ * calls. Applying ends the session: the view is unmounted before anything is written beneath it. One
+ * that a keeper holds is asked beforehand whether anything would be refused, and stays if so. */
 #include "audit/audit.h"
 #include "host.h"
+#include "keeper.h"
 #include "project.h"
 #include "session.h"
 #include <string.h>
@@ -80,7 +82,20 @@ int mcg_project_diff(mcg_session *session, mcg_text_done done, void *data, mcg_e
 
 static int unmount(void *data, mcg_error **err)
 {
-  return mcg_session_close_here(data, err);
+  mcg_session *session = data;
+  if (!session->remote) return mcg_session_close_here(session, err);
+  session->stopping = true;
+  int rc = mcg_remote_stop(session, err);
+  session->stopping = false;
+  return rc;
+}
+
+static int judge(const mcg_project_write *write, mcg_engine *engine, mcg_error **err)
+{
+  mcg_project_write asked = *write;
+  auto_json json_t *nothing = NULL;
+  asked.judge = true;
+  return mcg_project_carry(engine, &asked, &nothing, err);
 }
 
 static int apply_run(void *arg, mcg_error **err)
@@ -88,10 +103,6 @@ static int apply_run(void *arg, mcg_error **err)
   call *self = arg;
   mcg_session *session = self->session;
   if (check(session, err) < 0) return -1;
-  mcg_error *over = NULL;
-  mcg_fail(&over, MCG_CANCELED, NULL, "the project's changes are being applied");
-  mcg_execs_abort(session, over);
-  mcg_error_free(over);
   mcg_host *host = NULL;
   if (mcg_host_open(session->engine, session->config->plan.project, &host, err) < 0) return -1;
   const mcg_project_write write = {.view = session->stream,
@@ -100,6 +111,14 @@ static int apply_run(void *arg, mcg_error **err)
                                    .git = self->git,
                                    .unmount = unmount,
                                    .data = session};
+  if (session->remote && judge(&write, session->engine, err) < 0) {
+    mcg_host_close(host);
+    return -1;
+  }
+  mcg_error *over = NULL;
+  mcg_fail(&over, MCG_CANCELED, NULL, "the project's changes are being applied");
+  mcg_execs_abort(session, over);
+  mcg_error_free(over);
   int rc = mcg_project_carry(session->engine, &write, &self->answer, err);
   mcg_host_close(host);
   auto_error mcg_error *late = NULL;

@@ -265,6 +265,9 @@ static int adopt(mcg_session *session, struct mcg_remote *remote, mcg_error **er
     return mcg_fail(err, MCG_PROTOCOL, NULL, "the keeper's session has no id");
   strcpy(session->id, id);
   session->created_at = json_number_value(json_object_get(facts, "created_at"));
+  const json_t *since = json_object_get(remote->hello, "since");
+  session->since = (struct timespec){.tv_sec = json_integer_value(json_array_get(since, 0)),
+                                     .tv_nsec = json_integer_value(json_array_get(since, 1))};
   json_object_update(session->enforcement, json_object_get(facts, "enforcement"));
   json_array_extend(session->warnings, json_object_get(facts, "warnings"));
   if (directory && !(remote->directory = strdup(directory)))

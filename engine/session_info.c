@@ -33,6 +33,7 @@ char *mcg_session_info(const mcg_session *session)
   auto_error mcg_error *unhashed = NULL;
   if (config->manifest && mcg_manifest_hash(config->manifest, hash, &unhashed) == 0)
     json_object_set_new(info, "manifest_hash", json_string(hash));
+  if (config->plan.project) json_object_set_new(info, "project", json_string(config->plan.project));
   char *text = json_dumps(info, JSON_COMPACT);
   json_decref(info);
   return text;

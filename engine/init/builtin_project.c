@@ -31,13 +31,17 @@ static int64_t number(const char *text)
   return value;
 }
 
+enum { APPLY_GIT = 1, APPLY_JUDGE = 2 };
+
 void builtin_apply(int argc, char **argv)
 {
   (void)argc;
   int dir = paths_need(argv[1], O_RDONLY | O_DIRECTORY);
+  int64_t how = number(argv[4]);
   mcg_apply_options options = {.since_s = number(argv[2]),
                                .since_ns = (uint32_t)number(argv[3]),
-                               .git = strcmp(argv[4], "1") == 0};
+                               .git = how & APPLY_GIT,
+                               .judge_only = how & APPLY_JUDGE};
   mcg_trouble trouble = {0};
   ended(mcg_project_write_back(dir, &options, 0, 1, &trouble), &trouble);
 }

@@ -42,7 +42,8 @@ int mcg_project_scan(int old_dir, int new_dir, bool with_data, int out, mcg_trou
 typedef struct mcg_apply_options {
   int64_t since_s; /* realtime at which the view was made: a file changed after it is a conflict */
   uint32_t since_ns;
-  bool git; /* may write under .git */
+  bool git;        /* may write under .git */
+  bool judge_only; /* says whether it would be written, and writes nothing */
 } mcg_apply_options;
 /* Reads a stream with data from `in` to its end, judges it, then writes. Each applied change is
  * written to `out` as its record without data. Trouble: ESTALE conflict, EPERM refused, else errno. */

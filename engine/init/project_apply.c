@@ -510,8 +510,9 @@ int mcg_project_write_back(int dir, const mcg_apply_options *options, int in, in
   int rc = spool_in(&a, in);
   if (rc == 0) rc = parse(&a);
   if (rc == 0) rc = judge(&a);
-  if (rc == 0 && a.count > 0) rc = stage_all(&a);
-  for (size_t i = 0; rc == 0 && i < a.count; i++) {
+  bool writes = !options->judge_only && a.count > 0;
+  if (rc == 0 && writes) rc = stage_all(&a);
+  for (size_t i = 0; rc == 0 && writes && i < a.count; i++) {
     rc = commit_one(&a, &a.list[i], i);
     if (rc == 0) rc = tell(&a, &a.list[i], out);
   }

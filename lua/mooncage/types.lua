@@ -401,6 +401,7 @@ function Task:status() end
 ---@field enforcement table<string, string> mechanism -> what is in force
 ---@field warnings string[]
 ---@field working_directory string
+---@field project string? the directory whose view the workspace is
 local Session = {}
 
 ---Runs a command to its end. Waits. A non-zero exit, a signal, a time-out, a missing program are
@@ -511,7 +512,8 @@ function Session:state() end
 function Session:diff() end
 
 ---Ends every process, then writes the changes to the project and nowhere else. Waits. A file that
----changed on the host meanwhile: `conflict`, and nothing is written. The session is closed then.
+---changed on the host meanwhile: `conflict`, and nothing is written. The session is closed then. One
+---that was resumed ends with its keeper, and stays as it is when its changes were refused.
 ---@param options { git: boolean }? git: also under .git
 ---@return table? report, mooncage.Error? err
 function Session:apply(options) end

@@ -453,7 +453,8 @@ MCG_API int mcg_workspace_restore(mcg_session *session,
 MCG_API int mcg_project_diff(mcg_session *session, mcg_text_done done, void *data, mcg_error **err);
 /* Ends every process of the session, then writes the changes beneath the project directory and
  * nowhere else. A file that changed on the host meanwhile: `conflict`, and nothing is written.
- * `options` is JSON: {"git":true} lets it write under .git. The session is closed afterwards. */
+ * `options` is JSON: {"git":true} lets it write under .git. The session is closed afterwards; one that
+ * was resumed ends with its keeper, unless the changes were refused: then it stays as it is. */
 MCG_API int mcg_project_apply(mcg_session *session, const char *options, mcg_text_done done,
                               void *data, mcg_error **err);
 

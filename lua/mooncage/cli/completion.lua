@@ -47,7 +47,9 @@ local function action_names(command)
 end
 
 ---Commands whose words are ids of sessions.
-local SESSIONS = { exec = true, shell = true, stop = true, cp = true }
+local SESSIONS = {
+  exec = true, shell = true, stop = true, cp = true, diff = true, apply = true,
+}
 
 local function bash_values(out)
   for _, flag in ipairs(valued_flags()) do

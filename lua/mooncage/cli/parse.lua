@@ -198,6 +198,13 @@ function takes.session_or_none_then_command(line, command)
   return no_more(line, command, 1)
 end
 
+function takes.session(line, command)
+  local ok, err = one(line, command, "the id of a session")
+  if ok then ok, err = no_more(line, command, 1) end
+  if not ok then return nil, err end
+  return no_rest(line, command)
+end
+
 function takes.session_then_command(line, command)
   local ok, err = one(line, command, "the id of a session")
   if ok then ok, err = no_more(line, command, 1) end

@@ -152,6 +152,10 @@ flags.audit = {
     help = "verify: the key of the log, from @env:NAME or @file:PATH." },
 }
 
+flags.apply = {
+  { name = "git", help = "Write under .git, too." },
+}
+
 flags.stop = {
   { name = "all", help = "Stop every session of yours." },
 }
@@ -206,10 +210,15 @@ local commands = {
     description = {
       "Opens a sandbox, held by a small keeper process in the background, for exec, shell, cp and "
         .. "stop. It ends with mooncage stop, or after --ttl.",
+      "With --project its workspace is a view of that directory: mooncage diff shows what changed "
+        .. "in it, mooncage apply writes that back and ends the session, mooncage stop drops it.",
     },
     flags = { flags.create, flags.sandbox, flags.copy_in, flags.view },
     takes = "nothing",
-    examples = { { 'id=$(mooncage create --ttl 10m); mooncage exec "$id" -- uname -a', "" } },
+    examples = {
+      { 'id=$(mooncage create --ttl 10m); mooncage exec "$id" -- uname -a', "" },
+      { 'id=$(mooncage create --project .)', "work on a view of this tree" },
+    },
   },
   {
     name = "exec", module = "exec",
@@ -222,6 +231,33 @@ local commands = {
     flags = { flags.exec, flags.tool },
     takes = "session_then_command",
     examples = { { "mooncage exec \"$id\" -- sh -c 'make && make test'", "" } },
+  },
+  {
+    name = "diff", module = "view",
+    summary = "Show what a session that stays has changed in its project",
+    usage = { "mooncage diff ID" },
+    description = {
+      "For a session of mooncage create --project DIR: the files that were added, modified and "
+        .. "deleted, and a unified diff. DIR itself is untouched. Exits 0 whether there are "
+        .. "changes or not.",
+    },
+    flags = {},
+    takes = "session",
+    examples = { { 'mooncage diff "$id" | less', "" } },
+  },
+  {
+    name = "apply", module = "view",
+    summary = "Write a session's changes back to its project, and end it",
+    usage = { "mooncage apply [--git] ID" },
+    description = {
+      "For a session of mooncage create --project DIR: ends what runs in it, takes the view down "
+        .. "and writes the changes beneath DIR. What must not be written (links that leave DIR, "
+        .. "devices, set-id bits, anything under .git without --git) and files that changed in DIR "
+        .. "meanwhile are refused: then nothing is written, and the session stays.",
+    },
+    flags = { flags.apply },
+    takes = "session",
+    examples = { { 'mooncage apply "$id"', "" } },
   },
   {
     name = "cp", module = "cp",
