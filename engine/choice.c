@@ -4,7 +4,8 @@
 #include "choice.h"
 #include <string.h>
 
-#define REASON_MAX 1024 /* bytes of what a selector says */
+#define REASON_MAX 1024  /* bytes of what a selector says */
+#define REASONS_MAX 2048 /* and of what is said of all candidates in one message, about */
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
@@ -128,7 +129,8 @@ static int gather(const mcg_choice *self, judging *j, mcg_error **err)
     const mcg_config *config = self->chances[i].config;
     if (!config) continue;
     mcg_candidate_facts(config, j->names[j->count], &j->facts[j->count]);
-    j->facts[j->count].sessions = mcg_candidate_sessions(self->engine, config, NULL);
+    if (config->max_sessions)
+      j->facts[j->count].sessions = mcg_candidate_sessions(self->engine, config, NULL);
     j->index[j->count++] = (uint32_t)i;
   }
   return mcg_candidates_new(j->facts, j->count, &j->table, err);
@@ -168,11 +170,16 @@ static int judge_all(mcg_choice *self, mcg_error **err)
   return rc;
 }
 
-/* "a: why; b: why", of all of them. */
+/* "a: why; b: why", of all of them, as far as a message goes. */
 static char *all_reasons(const mcg_choice *self)
 {
   char *text = strdup("");
   for (size_t i = 0; text && i < self->count; i++) {
+    if (strlen(text) > REASONS_MAX) {
+      char *cut = mcg_format("%s; and %zu more", text, self->count - i);
+      free(text);
+      return cut;
+    }
     const mcg_chance *chance = &self->chances[i];
     const char *reason = chance->refused  ? without_prefix(chance->refused->message)
                          : chance->reason ? chance->reason

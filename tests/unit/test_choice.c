@@ -208,6 +208,30 @@ static void fails_with_all_reasons(void **state)
   }
 }
 
+/* A message has an end, however many there are. */
+static void says_how_many_more(void **state)
+{
+  (void)state;
+  enum { MANY = 500 };
+  auto_free char *config = malloc(MANY * 16 + 64);
+  size_t len = (size_t)sprintf(config, "{\"candidates\":[");
+  for (int i = 0; i < MANY; i++) len += (size_t)sprintf(config + len, "%s\"vendor\"", i ? "," : "");
+  sprintf(config + len, "]}");
+  outcome out = {0};
+  assert_int_equal(
+      mcg_session_open(engine, config, strlen(config), take_session, &out, NULL, &out.error), 0);
+  until(&out);
+  assert_int_equal(out.error->code, MCG_NO_CANDIDATE);
+  assert_true(strlen(out.error->message) < 2400);
+  const char *more = strstr(out.error->message, "; and ");
+  int left = 0, said = 0;
+  assert_non_null(more);
+  assert_int_equal(sscanf(more, "; and %d more", &left), 1);
+  for (const char *at = out.error->message; (at = strstr(at, "vendor: network")); at++) said++;
+  assert_int_equal(said + left, MANY);
+  mcg_error_free(out.error);
+}
+
 /* What was decided is logged of the session that is opened, also of one that was parked. */
 static void logs_whom_it_is_about(void **state)
 {
@@ -349,6 +373,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(is_asked_about_candidates, up, engine_down),
       cmocka_unit_test_setup_teardown(fails_over, up, engine_down),
       cmocka_unit_test_setup_teardown(fails_with_all_reasons, up, engine_down),
+      cmocka_unit_test_setup_teardown(says_how_many_more, up, engine_down),
       cmocka_unit_test_setup_teardown(logs_whom_it_is_about, up, engine_down),
       cmocka_unit_test_setup_teardown(tries_without_opening, up, engine_down),
       cmocka_unit_test_setup_teardown(refuses_at_once, up, engine_down),
