@@ -232,6 +232,51 @@ for name, text in pairs { ["mooncage.1"] = man.page(), ["commands.md"] = man.mar
   if there then there:close() end
 end
 
+-- On which line a key of a file is set.
+local lines = require "mooncage.cli.lines"
+local file_lines = lines.of [==[
+-- limits = { memory_mb = 1 }
+local shared = { memory_mb = 5 } --[[ network = 3
+]] local said = "limits = 4"
+return {
+  candidates = {
+    mooncage.jail { profile = "strict" },
+    mooncage.jail {
+      binds = { "/a:/b",
+        "/c:/d" },
+      profile = "x",
+    },
+  },
+  ["limits"] = {
+    memory_mb = 64, pid_limit = 2,
+    ["disk_mb"] = 4 },
+  environment = { A = secret "B",
+    B = ("x"):rep(4), C = f { 1, 2 } },
+  requirements = { min_isolation
+     = "vm" },
+  [ [[labels]] ] = {},
+}
+]==]
+for where, line in pairs {
+  ["limits"] = 13, ["limits.memory_mb"] = 14, ["limits.disk_mb"] = 15, ["limits.wall_s"] = 13,
+  ["candidates"] = 5, ["candidates[1].options.profile"] = 6, ["candidates[2].options.profile"] = 10,
+  ["candidates[2]"] = 7, ["candidates[2].options.binds[2]"] = 9, ["environment.B"] = 17,
+  ["environment"] = 16, ["requirements.min_isolation"] = 18,
+} do equal("the line of " .. where, file_lines:find(lines.path(where)), line) end
+for _, where in ipairs { "network", "nothing", "[3]", "" } do
+  equal("no line of " .. where, file_lines:find(lines.path(where)), nil)
+end
+equal("a path", table.concat(lines.path "a[1][2].b", "/"), "a/1/2/b")
+math.randomseed(7)
+local BITS = { "{", "}", "[", "]", "=", "==", ",", ";", "'", '"', "\\", "\n", "--", "[[", "]]", "[=[",
+  "]=]", "name", "a.b", " ", "return", "(", ")", "\255", "\0", "5", "~=", ":" }
+for _ = 1, 3000 do
+  local text = {}
+  for i = 1, math.random(0, 40) do text[i] = BITS[math.random(#BITS)] end
+  lines.of(table.concat(text)):find { "name", 2, "b" }
+end
+check("any text has lines", true)
+
 print(("1..%d"):format(number))
 print(("%d passed, %d failed, 0 skipped"):format(number - failed, failed))
 os.exit(failed == 0 and 0 or 1)

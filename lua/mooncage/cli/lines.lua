@@ -170,9 +170,8 @@ end
 ---@return (string|integer)[]
 function lines.path(where)
   local path = {}
-  for name, index in (where .. "."):gmatch "([^%.%[%]]*)%[?(%d*)%]?%." do
-    if name ~= "" then path[#path + 1] = name end
-    if index ~= "" then path[#path + 1] = tonumber(index) end
+  for bracket, name in where:gmatch "(%[?)([^%.%[%]]+)" do
+    path[#path + 1] = bracket == "[" and tonumber(name) or name
   end
   return path
 end
