@@ -257,19 +257,19 @@ return {
   [ [[labels]] ] = {},
 }
 ]==]
-for where, line in pairs {
+for where, wanted in pairs {
   ["limits"] = 13, ["limits.memory_mb"] = 14, ["limits.disk_mb"] = 15, ["limits.wall_s"] = 13,
   ["candidates"] = 5, ["candidates[1].options.profile"] = 6, ["candidates[2].options.profile"] = 10,
   ["candidates[2]"] = 7, ["candidates[2].options.binds[2]"] = 9, ["environment.B"] = 17,
   ["environment"] = 16, ["requirements.min_isolation"] = 18,
-} do equal("the line of " .. where, file_lines:find(lines.path(where)), line) end
+} do equal("the line of " .. where, file_lines:find(lines.path(where)), wanted) end
 for _, where in ipairs { "network", "nothing", "[3]", "" } do
   equal("no line of " .. where, file_lines:find(lines.path(where)), nil)
 end
 equal("a path", table.concat(lines.path "a[1][2].b", "/"), "a/1/2/b")
 math.randomseed(7)
-local BITS = { "{", "}", "[", "]", "=", "==", ",", ";", "'", '"', "\\", "\n", "--", "[[", "]]", "[=[",
-  "]=]", "name", "a.b", " ", "return", "(", ")", "\255", "\0", "5", "~=", ":" }
+local BITS = { "{", "}", "[", "]", "=", "==", ",", ";", "'", '"', "\\", "\n", "--", "[[", "]]",
+  "[=[", "]=]", "name", "a.b", " ", "return", "(", ")", "\255", "\0", "5", "~=", ":" }
 for _ = 1, 3000 do
   local text = {}
   for i = 1, math.random(0, 40) do text[i] = BITS[math.random(#BITS)] end
