@@ -227,8 +227,9 @@ void mcg_lua_deciders_drop(const mcg_deciders *deciders); /* the engine did not 
 /* A task that answers the engine closes the session: nobody shall wait for the one, and the other for
  * the first. Answers what is open about it. */
 void mcg_lua_questions_settle(mcg_lua *host, const mcg_session *session);
-void mcg_lua_questions_end(mcg_lua *host); /* all of them, with `canceled` */
-int mcg_lua_decide(lua_State *L);          /* core.decide */
+void mcg_lua_question_end(const mcg_task *task); /* its task is over: what it did not answer */
+void mcg_lua_questions_end(mcg_lua *host);       /* all of them, with `canceled` */
+int mcg_lua_decide(lua_State *L);                /* core.decide */
 /* What the task that starts a command adds to it: whose tool it is, that no hook is told. */
 void mcg_lua_spec_by_task(const mcg_lua *host, const mcg_session *session, mcg_exec_spec *spec);
 /* Of whatever was thrown: an error table keeps its code. Its metamethods are not asked. */

@@ -414,6 +414,14 @@ void mcg_lua_questions_settle(mcg_lua *host, const mcg_session *session)
   }
 }
 
+/* Out of memory, as good as certainly: the decider always answers. */
+void mcg_lua_question_end(const mcg_task *task)
+{
+  question *q = task->host->questions;
+  while (q && q->task != task) q = q->older;
+  if (q) answer_error(q, mcg_error_new(MCG_CANCELED, "the function ended without an answer", NULL));
+}
+
 void mcg_lua_questions_end(mcg_lua *host)
 {
   while (host->questions)

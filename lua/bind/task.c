@@ -362,6 +362,7 @@ static void task_finish(mcg_task *task, bool threw)
     lua_xmove(L, task->L, 1);
   }
   task->state = threw ? MCG_TASK_FAILED : MCG_TASK_DONE;
+  if (task->owed) mcg_lua_question_end(task);
   live_remove(task);
   tell_joiners(task);
   forget(task);
