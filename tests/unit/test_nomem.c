@@ -314,7 +314,7 @@ static void visit_opened(void *data, mcg_session *session, mcg_error *error)
   visit_end(self);
 }
 
-static void visits(const char *config)
+static void visits(const char *config, const mcg_deciders *deciders)
 {
   long n = 0, refusals = 0;
   json_set_alloc_funcs(json_malloc, free);
@@ -322,7 +322,8 @@ static void visits(const char *config)
     visit it = {.engine = engine_with(NULL)};
     mcg_error *err = NULL;
     arm(n);
-    if (mcg_session_open(it.engine, config, strlen(config), visit_opened, &it, NULL, &err) < 0) {
+    if (mcg_session_open_with(it.engine, config, strlen(config), deciders, visit_opened, &it, NULL,
+                              &err) < 0) {
       note_failure(&it, err);
       it.done = true;
     }
@@ -349,7 +350,24 @@ static void visits(const char *config)
 static void a_subprocess_session(void **state)
 {
   (void)state;
-  visits("{\"backend\":{\"id\":\"subprocess\"},\"environment\":{\"Y\":\"1\"}}");
+  visits("{\"backend\":{\"id\":\"subprocess\"},\"environment\":{\"Y\":\"1\"}}", NULL);
+}
+
+static void say_yes(void *data, unsigned kind, const char *json, mcg_question *question)
+{
+  (void)data, (void)json;
+  mcg_answer(question, kind == MCG_ASK_GUARDRAIL ? "{\"allow\":true}" : NULL);
+}
+
+static void a_guarded_session(void **state)
+{
+  (void)state;
+  const mcg_deciders deciders = {
+      .size = sizeof deciders, .asks = MCG_ASK_GUARDRAIL | MCG_ASK_HOOK, .on_question = say_yes};
+  visits("{\"backend\":\"subprocess\",\"audit\":false,\"guardrail\":true,\"hooks\":["
+         "\"on_sandbox_start\",\"on_sandbox_stop\",\"on_sandbox_exec_start\","
+         "\"on_sandbox_exec_end\"]}",
+         &deciders);
 }
 
 static void a_jail_session(void **state)
@@ -357,7 +375,8 @@ static void a_jail_session(void **state)
   (void)state;
   visits("{\"backend\":{\"id\":\"jail\",\"options\":{\"binds\":[{\"source\":\"/tmp\",\"target\":\"/"
          "mnt/t\"}]}},"
-         "\"limits\":{\"pid_limit\":20},\"enforcement\":\"best_effort\"}");
+         "\"limits\":{\"pid_limit\":20},\"enforcement\":\"best_effort\"}",
+         NULL);
 }
 
 static void foreign_text(void **state)
@@ -389,7 +408,7 @@ int main(void)
       cmocka_unit_test(a_cancel),       cmocka_unit_test(a_close),
       cmocka_unit_test(a_log_line),     cmocka_unit_test(an_error),
       cmocka_unit_test(foreign_text),   cmocka_unit_test(a_subprocess_session),
-      cmocka_unit_test(a_jail_session),
+      cmocka_unit_test(a_jail_session), cmocka_unit_test(a_guarded_session),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
