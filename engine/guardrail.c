@@ -7,7 +7,7 @@
 
 typedef struct verdict {
   bool allow, ask;
-  const char *reason, *rule; /* borrowed from the answer */
+  const char *reason, *rule, *warn; /* borrowed from the answer */
   json_t *rewrite;           /* borrowed, or NULL */
 } verdict;
 
@@ -22,6 +22,7 @@ static verdict read_verdict(const json_t *answer)
                    .ask = json_is_true(json_object_get(answer, "ask")),
                    .reason = text_of(answer, "reason"),
                    .rule = text_of(answer, "rule"),
+                   .warn = text_of(answer, "warn"),
                    .rewrite = json_object_get(answer, "rewrite")};
 }
 
@@ -129,8 +130,8 @@ int mcg_guardrail_judge(mcg_session *session, const mcg_exec_spec *spec, json_t 
     rc = take_rewrite(said.rewrite, rewritten, err);
   else if (!said.allow)
     rc = deny("the guardrail", &said, NULL, err);
-  else if (said.reason) /* a yes that has something to say: a budget that is nearly spent */
-    mcg_log(session->engine, MCG_LOG_WARNING, "session %.8s: %s", session->id, said.reason);
+  else if (said.warn) /* a yes that somebody should hear of: a budget that is nearly spent */
+    mcg_log(session->engine, MCG_LOG_WARNING, "session %.8s: %s", session->id, said.warn);
   json_decref(answer);
   return rc;
 }

@@ -77,8 +77,9 @@ return function(options)
         warning = ("budget: this %s has spent %s"):format(per, said(key, spent, most))
       end
     end
-    if not options.next then return true, warning end
-    local verdict, reason = options.next(command, context)
-    return verdict, reason or warning
+    local verdict, reason, rule = true, nil, nil
+    if options.next then verdict, reason, rule = options.next(command, context) end
+    if verdict == true and warning then verdict = { warn = warning } end
+    return verdict, reason, rule
   end
 end

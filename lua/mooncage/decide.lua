@@ -192,6 +192,10 @@ local function verdict(said, reason, rule)
   if said == true then return { allow = true, reason = reason, rule = rule } end
   if said == false then return { allow = false, reason = reason, rule = rule } end
   if said == "ask" then return { ask = true, reason = reason, rule = rule } end
+  local warn = type(said) == "table" and rawget(said, "warn")
+  if type(warn) == "string" then
+    return { allow = true, warn = warn, reason = reason or warn, rule = rule }
+  end
   local rewrite = type(said) == "table" and rawget(said, "rewrite")
   if type(rewrite) == "table" then
     local argv = {}

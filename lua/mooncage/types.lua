@@ -115,7 +115,7 @@ local mooncage = {}
 ---@field audit mooncage.AuditSink|mooncage.AuditSink[]|false|nil where events go: a file a user and month, unless told otherwise; false: no log
 ---@field allowed_tools string[]? which tools may be used; default: all. A command counts as "shell"
 ---@field tools table<string, mooncage.Tool>? tools of your own, for session:call_tool
----@field guardrail (fun(command: mooncage.Command, context: table): boolean|"ask"|{ rewrite: string[] }, string?, string?)? may this command run: an answer, why, by which rule. Must not wait; all but a plain yes is a no
+---@field guardrail (fun(command: mooncage.Command, context: table): boolean|"ask"|{ rewrite: string[] }|{ warn: string }, string?, string?)? may this command run: an answer, why, by which rule. Must not wait; all but a plain yes is a no
 ---@field on_ask (fun(command: mooncage.Command, context: table, reason: string?): boolean, string?)? who is asked when the guardrail says "ask"; may wait. Without it that is a no
 ---@field hooks mooncage.Hooks? functions that are told what happens
 ---@field hook_timeout_s number? how long one hook may take; 30

@@ -71,7 +71,8 @@ local function goals()
       goal("bwrap : cold" .. label, ratio(bwrap, cold), "at least", cold_bound)
       goal("crun : cold" .. label, ratio(time("crun", program, pause), cold), "at least", 6)
       goal("warm : posix_spawn" .. label,
-        ratio(time("mooncage warm", program, pause, "warm"), time("posix_spawn", program, pause, "warm")),
+        ratio(time("mooncage warm", program, pause, "warm"),
+          time("posix_spawn", program, pause, "warm")),
         "at most", warm_bound)
       goal("from the pool : posix_spawn" .. label,
         ratio(time("mooncage pool, to reply", program, pause, "pool"),
@@ -86,6 +87,10 @@ local function goals()
   goal("cold in a crowded engine : in an empty one",
     ratio(time("mooncage cold, crowded engine", "musl", 0, "crowd"),
       time("mooncage cold, empty engine", "musl", 0, "crowd")), "at most", 1.3)
+  local bare = time("warm from Lua", "musl", 0, "pipeline")
+  local whole = time("warm from Lua, whole pipeline", "musl", 0, "pipeline")
+  goal("the whole pipeline of a warm command takes more, ms",
+    bare and whole and whole.median - bare.median, "at most", 0.1)
   local few = time("mcg_rank of 1000, few match", "", 0, "rank")
   goal("ranking 1000 candidates of which few match, us", few and few.median * 1000, "at most", 40)
   local all = time("mcg_rank of 1000, all match", "", 0, "rank")

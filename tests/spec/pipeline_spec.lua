@@ -100,6 +100,26 @@ describe("a guardrail", function()
   before_each(warm)
   support.leaves_nothing(begin)
 
+  it("warns where it says so, and not of a yes with a reason", function()
+    local said = {}
+    local session = open {
+      on_log = function(level, message)
+        if level == "warning" then said[#said + 1] = message end
+      end,
+      guardrail = function(command)
+        if command.argv[1] == "true" then return { warn = "nearly spent" } end
+        return command.argv[1] == "echo", "only echo"
+      end,
+    }
+    assert.is_true(assert(session:exec { "echo", "hi" }).ok)
+    assert.is_true(assert(session:exec { "true" }).ok)
+    assert.equal("command_denied", select(2, session:exec { "false" }).code)
+    session:close()
+    local warned = table.concat(said, "\n")
+    assert.matches("nearly spent", warned)
+    assert.is_nil(warned:find("only echo", 1, true))
+  end)
+
   it("is told what is to run, and its no is final", function()
     local seen
     local session = open {
