@@ -77,7 +77,10 @@ describe("the types", function()
   end)
 
   it("name every field of a session and a result", function()
-    local session = assert(mooncage.open { labels = { a = "b" }, tenant = "t" })
+    local project = support.temporary()
+    local session = assert(mooncage.open {
+      labels = { a = "b" }, tenant = "t", project = project,
+    })
     for _, name in ipairs(fields "Session") do assert.is_not_nil(session[name], name) end
     local described = {}
     for _, name in ipairs(fields "Result") do described[name] = true end
@@ -87,6 +90,7 @@ describe("the types", function()
       end
     end
     session:close()
+    support.host("rmdir " .. project)
   end)
 
   it("name every option of exec", function()
