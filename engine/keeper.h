@@ -2,8 +2,9 @@
  *
  * One SOCK_SEQPACKET connection a client; each packet is one JSON document.
  *   C  {"version":1}
- *   K  {"version":1,"config":{...},"session":{...},"since":[s,ns]}   + one descriptor: a stream of its
- *      own to init. since: on the clock of file systems, before the sandbox was made
+ *   K  {"version":1,"config":{...},"session":{...},"since":[s,ns],"secrets":["base64",...]}
+ *      + one descriptor: a stream of its own to init. since: on the clock of file systems, before the
+ *      sandbox was made
  *   C  {"id":n,"op":"figures"}     K  {"id":n,"figures":{...}}
  *   C  {"id":n,"op":"stop"}        K  {"id":n,"stopped":true}     once no process lives
  *   K  {"id":n,"error":{"code":...,"message":...,"fix":...}}      instead of either, or of the first

@@ -1,5 +1,6 @@
 /* resume.c: a session that another engine keeps: taken up, asked, let go of. The sandbox stays. */
 #include "keeper.h"
+#include "audit/audit.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -337,7 +338,9 @@ static mcg_session *session_of(struct mcg_remote *remote, const json_t *over, mc
     return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session"), NULL;
   auto_free char *text = json_dumps(kept, JSON_COMPACT | JSON_ENCODE_ANY);
   if (!text) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session"), NULL;
-  if (mcg_config_read(remote->engine, text, strlen(text), &config, err) < 0) return NULL;
+  if (mcg_audit_learn_secrets(remote->engine, json_object_get(remote->hello, "secrets"), err) < 0 ||
+      mcg_config_read(remote->engine, text, strlen(text), &config, err) < 0)
+    return NULL;
   mcg_session *session = mcg_session_make(remote->engine, config, err);
   if (!session) return NULL;
   session->remote = remote;

@@ -1,6 +1,7 @@
 /* audit.c: events of a session to its sinks: starts, finishes, points. What a line looks like is in
  * event.c, how it gets there in writer.c. */
 #include "audit.h"
+#include "base64.h"
 #include "engine.h"
 #include "sink.h"
 #include "sinks.h"
@@ -259,6 +260,28 @@ int mcg_engine_secret(mcg_engine *engine, const void *bytes, size_t len, mcg_err
   if (!audit) return -1;
   if (mcg_secrets_add(audit->secrets, bytes, len)) return 0;
   return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a secret");
+}
+
+json_t *mcg_audit_secrets(const mcg_engine *engine)
+{
+  return engine->audit ? mcg_secrets_json(engine->audit->secrets) : json_array();
+}
+
+int mcg_audit_learn_secrets(mcg_engine *engine, const json_t *list, mcg_error **err)
+{
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const json_t *item = json_array_get(list, i);
+    size_t len;
+    char *bytes = json_is_string(item)
+                      ? mcg_base64_decode(json_string_value(item), json_string_length(item), &len)
+                      : NULL;
+    if (!bytes) return mcg_fail(err, MCG_PROTOCOL, NULL, "the keeper's secrets make no sense");
+    int rc = mcg_engine_secret(engine, bytes, len, err);
+    explicit_bzero(bytes, len);
+    free(bytes);
+    if (rc < 0) return -1;
+  }
+  return 0;
 }
 
 void mcg_audit_unref(struct mcg_audit *audit)

@@ -70,6 +70,9 @@ struct mcg_sinks; /* the sinks of one configuration */
 
 /* config.c: the values in a configuration that are marked as secret: manifest.environment. */
 int mcg_audit_learn(mcg_engine *engine, const json_t *root, mcg_error **err);
+/* keeper.c and resume.c: what one engine of a user knows, for another that uses its session. */
+json_t *mcg_audit_secrets(const mcg_engine *engine); /* a list, maybe empty; NULL: no memory */
+int mcg_audit_learn_secrets(mcg_engine *engine, const json_t *list, mcg_error **err);
 /* config.c: judges the key `audit`; opens nothing. */
 int mcg_audit_read(mcg_engine *engine, const json_t *audit, struct mcg_sinks **out,
                    mcg_error **err);

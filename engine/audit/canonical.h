@@ -37,6 +37,8 @@ mcg_secrets *mcg_secrets_new(void);
 void mcg_secrets_free(mcg_secrets *secrets); /* wipes; NULL is fine */
 bool mcg_secrets_add(mcg_secrets *secrets, const void *bytes,
                      size_t len); /* copies; false: nomem */
+/* As they were given, a list of base64 texts, for another engine of the same user. NULL: no memory. */
+json_t *mcg_secrets_json(const mcg_secrets *secrets);
 /* `bytes` with each secret in it as ***: themselves where there is none (*fresh NULL), else in *fresh,
  * which the caller frees. NULL: no memory. `secrets` may be NULL. */
 const char *mcg_redact(const mcg_secrets *secrets, const char *bytes, size_t len, size_t *out_len,

@@ -205,11 +205,13 @@ static int recover_missing(jsonl *self, uint64_t first, uint64_t last, mcg_error
   return detail && say_recovered(self, detail) ? 0 : refuse(self, err, "no memory");
 }
 
-/* The chain as the file and its anchor have it. What has to be said of that is in self->out. */
-static int take_up(jsonl *self, off_t size, mcg_error **err)
+/* The chain as the file and its anchor have it. What has to be said of that is in self->out; *size is
+ * what the file has once a torn line is gone. */
+static int take_up(jsonl *self, off_t *size, mcg_error **err)
 {
   tail end;
-  if (read_tail(self, size, &end, err) < 0) return -1;
+  if (read_tail(self, *size, &end, err) < 0) return -1;
+  *size = end.whole;
   self->chain.seq = end.seq;
   memcpy(self->chain.head, end.head, MCG_HASH_LEN);
   mcg_anchor known = {0};
@@ -259,6 +261,12 @@ static void note_anchor(jsonl *self)
   int rc = self->anchor_path
                ? mcg_anchor_write(&self->anchor_fd, self->anchor_path, self->path, &self->anchor)
                : -ENOENT;
+  if (rc < 0 && !self->anchor_failed)
+    free(atomic_exchange(
+        &self->sink.warning,
+        mcg_format("the audit log %s has no anchor (%s: %s): verify cannot see a tail that is cut",
+                   self->path, self->anchor_path ? self->anchor_path : "no state directory",
+                   strerror(-rc))));
   self->anchor_failed = rc < 0;
 }
 
@@ -314,14 +322,12 @@ static int sync_all(jsonl *self, mcg_error **err)
 static int append(jsonl *self, const mcg_delivery *batch, off_t size, mcg_error **err)
 {
   self->out.len = 0;
-  if (size != self->size && take_up(self, size, err) < 0) return -1;
+  if (size != self->size && take_up(self, &size, err) < 0) return -1;
   for (const mcg_delivery *each = batch; each; each = each->next)
     if (!mcg_chain_append(&self->chain, &self->out, each->line))
       return refuse(self, err, "no memory");
-  struct stat about;
-  off_t whole = fstat(self->fd, &about) == 0 ? about.st_size : size;
-  if (write_all(self, whole, err) < 0) return -1;
-  self->size = whole + (off_t)self->out.len;
+  if (write_all(self, size, err) < 0) return -1;
+  self->size = size + (off_t)self->out.len;
   if (self->durable && sync_all(self, err) < 0) return -1;
   note_anchor(self);
   return 0;
@@ -356,6 +362,7 @@ static void jsonl_free(mcg_sink *sink)
   free(self->directory);
   free(self->path);
   free(self->anchor_path);
+  free(atomic_load(&self->sink.warning));
   free(self);
 }
 

@@ -12,6 +12,7 @@
 typedef struct secret {
   char *bytes;
   size_t len;
+  bool given; /* else it is another spelling of one that was */
 } secret;
 
 struct mcg_secrets {
@@ -36,12 +37,13 @@ void mcg_secrets_free(mcg_secrets *secrets)
 }
 
 /* Takes the bytes. */
-static bool add(mcg_secrets *secrets, char *bytes, size_t len)
+static bool add(mcg_secrets *secrets, char *bytes, size_t len, bool given)
 {
   if (!bytes) return false;
   size_t at = 0;
   for (; at < secrets->count && secrets->list[at].len >= len; at++) {
     if (secrets->list[at].len != len || memcmp(secrets->list[at].bytes, bytes, len) != 0) continue;
+    secrets->list[at].given |= given;
     explicit_bzero(bytes, len);
     free(bytes);
     return true;
@@ -53,7 +55,7 @@ static bool add(mcg_secrets *secrets, char *bytes, size_t len)
   }
   secrets->list = longer;
   memmove(longer + at + 1, longer + at, (secrets->count - at) * sizeof *longer);
-  longer[at] = (secret){.bytes = bytes, .len = len};
+  longer[at] = (secret){.bytes = bytes, .len = len, .given = given};
   secrets->count++;
   return true;
 }
@@ -62,14 +64,14 @@ static bool add_hex(mcg_secrets *secrets, const void *bytes, size_t len)
 {
   char *hex = malloc(2 * len);
   if (hex) mcg_hex(bytes, len, hex);
-  return add(secrets, hex, 2 * len);
+  return add(secrets, hex, 2 * len, false);
 }
 
 /* Without what depends on the bytes that follow: the last digits and the padding. */
 static bool add_base64(mcg_secrets *secrets, const char *bytes, size_t len)
 {
   char *coded = mcg_base64_encode(bytes, len - len % 3);
-  return add(secrets, coded, len / 3 * 4);
+  return add(secrets, coded, len / 3 * 4, false);
 }
 
 static bool add_percent(mcg_secrets *secrets, const char *bytes, size_t len)
@@ -89,7 +91,7 @@ static bool add_percent(mcg_secrets *secrets, const char *bytes, size_t len)
       coded[at++] = digits[c & 15];
     }
   }
-  return add(secrets, coded, at);
+  return add(secrets, coded, at, false);
 }
 
 bool mcg_secrets_add(mcg_secrets *secrets, const void *bytes, size_t len)
@@ -97,9 +99,25 @@ bool mcg_secrets_add(mcg_secrets *secrets, const void *bytes, size_t len)
   if (!len) return true;
   char *copy = malloc(len);
   if (copy) memcpy(copy, bytes, len);
-  if (!add(secrets, copy, len)) return false;
+  if (!add(secrets, copy, len, true)) return false;
   return len < CODED_MIN || (add_hex(secrets, bytes, len) && add_base64(secrets, bytes, len) &&
                              add_percent(secrets, bytes, len));
+}
+
+json_t *mcg_secrets_json(const mcg_secrets *secrets)
+{
+  json_t *list = json_array();
+  for (size_t i = 0; list && i < secrets->count; i++) {
+    const secret *one = &secrets->list[i];
+    if (!one->given) continue;
+    char *coded = mcg_base64_encode(one->bytes, one->len);
+    if (!coded || json_array_append_new(list, json_string(coded)) < 0) {
+      json_decref(list);
+      list = NULL;
+    }
+    free(coded);
+  }
+  return list;
 }
 
 const char *mcg_redact(const mcg_secrets *secrets, const char *bytes, size_t len, size_t *out_len,

@@ -57,11 +57,12 @@ typedef struct mcg_sink_type {
 struct mcg_sink {
   const mcg_sink_type *type;
   mcg_engine *engine;
-  mcg_sink *next; /* of the engine */
-  char *place;    /* the file or the directory it writes to; NULL: neither */
-  char *key;      /* what it was made from: the same makes no second one */
-  unsigned refs;  /* configurations that name it */
-  bool quick;     /* a write may be tried on the loop's thread */
+  mcg_sink *next;          /* of the engine */
+  char *place;             /* the file or the directory it writes to; NULL: neither */
+  char *key;               /* what it was made from: the same makes no second one */
+  unsigned refs;           /* configurations that name it */
+  _Atomic(char *) warning; /* to be logged by the loop, which takes it */
+  bool quick;              /* a write may be tried on the loop's thread */
   struct mcg_writer *writer;
 };
 

@@ -117,6 +117,12 @@ static void answer(mcg_delivery *list)
   }
 }
 
+static void warn(mcg_sink *sink)
+{
+  auto_free char *warning = atomic_exchange(&sink->warning, NULL);
+  if (warning) mcg_log(sink->engine, MCG_LOG_WARNING, "%s", warning);
+}
+
 static void tag_failure(mcg_delivery *list, const mcg_error *error)
 {
   for (; list; list = list->next)
@@ -180,6 +186,7 @@ static void take_answers(struct mcg_writer *writer)
   writer->answered_end = &writer->answered;
   pthread_mutex_unlock(&writer->lock);
   answer(list);
+  warn(writer->sink);
   if (complaint) complain(writer, complaint);
 }
 
@@ -276,6 +283,7 @@ static bool try_here(struct mcg_writer *writer, mcg_delivery *delivery)
     writer->failing = writer->owed != NULL;
   }
   answer(batch.list);
+  warn(writer->sink);
   return true;
 }
 

@@ -199,6 +199,13 @@ end)"
 check "no secret is in it" gives 0 '' \
   "mooncage run --audit '$l' -e \"$secrets\"; chain '$l' >/dev/null; grep -c -e 'tok/en-1234' -e 746f6b2f656e2d31323334 -e dG9rL2VuLTEyMzQ -e 'tok%2Fen-1234' '$l' >&2; grep -q 'run \\*\\*\\*' '$l'"
 fresh
+printf 'return { environment = { T = secret "TOKEN" } }' >kept.lua
+check "nor in what another process does in a kept session" gives 0 '' \
+  "id=\$(TOKEN=tok/en-77 mooncage --config kept.lua create --audit '$l'); mooncage exec \$id -- true tok/en-77; mooncage -q stop \$id >/dev/null
+   chain '$l' >/dev/null; grep -q '\"argv\":\[\"true\",\"\*\*\*\"\]' '$l' && ! grep tok/en-77 '$l'"
+fresh
+check "no place for an anchor is said" gives 0 '' "XDG_STATE_HOME=/proc mooncage run --audit '$l' -- true" 'has no anchor'
+fresh
 cat >"$work/big.lua" <<'END'
 local mooncage = require "mooncage"
 local long = ("x"):rep(2 ^ 20)
