@@ -62,7 +62,7 @@ local function of_guardrail(functions, command)
     step = "guardrail",
     decision = verdict.ask and "ask" or verdict.rewrite and "rewrite"
       or verdict.allow and "allow" or "deny",
-    reason = verdict.reason, rule = verdict.rule, rewrite = verdict.rewrite,
+    reason = verdict.reason or verdict.warn, rule = verdict.rule, rewrite = verdict.rewrite,
   }
 end
 
