@@ -229,7 +229,19 @@ typedef void (*mcg_session_done)(void *data, mcg_session *session, mcg_error *er
 MCG_API int mcg_session_open(mcg_engine *engine, const char *config, size_t len,
                              mcg_session_done done, void *data, mcg_op **op, mcg_error **err);
 
-/* What the engine asks its host while it opens and uses a session: the policies of the host. */
+/* What the engine asks its host while it opens and uses a session: the policies of the host. Question
+ * and answer are JSON objects; whatever is no good answer denies.
+ *   SELECT     {"candidates":[facts],"numbers":[1,2],"requirements":{}}
+ *              {"order":[2,1],"reason"}; an empty order, or none: nobody, and why
+ *   TENANT     {"tenant":id or null,"key":what may name it in a path, or null}
+ *              {"overrides":{as docs/tenants.md says}}, or {"denied":why}
+ *   GUARDRAIL  {"command":{"argv" or "shell","words","tool","cwd","env_names","has_stdin","pty"},
+ *              "spend":{"session","run","tenant": {"minutes","usd","unpriced"}}}
+ *              {"allow":bool,"reason","rule","warn"}, {"ask":true,"reason","rule"} or
+ *              {"rewrite":[argv],"reason","rule"}
+ *   CONFIRM    {"command","reason","rule"}; {"allow":bool,"reason"}
+ *   HOOK       {"hook":its name, and what that one tells: "command","exec","result","usage"}; nothing
+ *   EVENT      {"line":one event of the audit log}; nothing, when it is kept */
 typedef enum mcg_ask_kind {
   MCG_ASK_SELECT = 1 << 0,    /* which candidate? */
   MCG_ASK_TENANT = 1 << 1,    /* what does this tenant get? */
