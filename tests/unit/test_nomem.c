@@ -1,6 +1,7 @@
 /* Memory that runs out: whichever request is refused, the call says `nomem`, every operation that was
  * started still completes once, and nothing is lost. The linker gives us the engine's requests. */
 #include "turning.h"
+#include "manifest.h"
 #include <jansson.h>
 #include <sys/mman.h>
 
@@ -401,14 +402,50 @@ static void foreign_text(void **state)
   json_set_alloc_funcs(__real_malloc, free);
 }
 
+static void a_manifest(void **state)
+{
+  (void)state;
+  static const char text[] =
+      "{\"directories\":[\"d\"],\"files\":{\"f\":\"x\"},\"environment\":{\"A\":\"b\"},"
+      "\"users\":[{\"name\":\"bob\"},{\"name\":\"eve\",\"uid\":7,\"home\":\"/srv/eve\"}]}";
+  json_t *value = json_loads(text, 0, NULL);
+  assert_non_null(value);
+  long n = 0;
+  for (bool reached = true; reached; n++) {
+    mcg_error *err = NULL;
+    size_t users = 0;
+    arm(n);
+    mcg_manifest *manifest = mcg_manifest_parse(value, &err);
+    reached = disarm();
+    if (reached) {
+      assert_null(manifest);
+      assert_int_equal(code_of(&err), MCG_NOMEM);
+      continue;
+    }
+    const mcg_user *list = mcg_manifest_users(manifest, &users);
+    assert_int_equal(users, 2);
+    assert_string_equal(list[0].home, "/home/bob");
+    assert_int_equal(list[1].uid, 7);
+    mcg_manifest_free(manifest);
+  }
+  json_decref(value);
+  assert_true(n > 8);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_new_engine),   cmocka_unit_test(an_operation),
-      cmocka_unit_test(a_cancel),       cmocka_unit_test(a_close),
-      cmocka_unit_test(a_log_line),     cmocka_unit_test(an_error),
-      cmocka_unit_test(foreign_text),   cmocka_unit_test(a_subprocess_session),
-      cmocka_unit_test(a_jail_session), cmocka_unit_test(a_guarded_session),
+      cmocka_unit_test(a_manifest),
+      cmocka_unit_test(a_new_engine),
+      cmocka_unit_test(an_operation),
+      cmocka_unit_test(a_cancel),
+      cmocka_unit_test(a_close),
+      cmocka_unit_test(a_log_line),
+      cmocka_unit_test(an_error),
+      cmocka_unit_test(foreign_text),
+      cmocka_unit_test(a_subprocess_session),
+      cmocka_unit_test(a_jail_session),
+      cmocka_unit_test(a_guarded_session),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
