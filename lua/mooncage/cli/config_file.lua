@@ -172,7 +172,8 @@ end
 ---@param flags_of table<string, string> key -> the flag that set it
 function config_file.locate(err, path, flags_of)
   local said = err.message:gsub("^configuration: ", "")
-  local where, text = said:match "^([%a_][%w_%.%[%]]*): (.*)$"
+  local where, text = said:match "^([%a_][%w_]*[%.%[][^:]-): (.*)$"
+  if not where then where, text = said:match "^([%a_][%w_]*): (.*)$" end
   if not where then -- "hooks.x must be a function": what the module itself says of a key
     where, text = said:match "^([%l_][%w_%.]*) (must be .*)$"
   end

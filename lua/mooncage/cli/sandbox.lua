@@ -133,13 +133,16 @@ local function set_limits(config, flags)
   if next(limits) ~= nil then config.limits = limits end
 end
 
+-- The file that the manifest was read from, for errors about it.
+local manifest_file
+
 ---The manifest: a table, or a Lua file that returns one.
 local function set_manifest(config, flags)
   local manifest = flags.manifest or config.manifest
   if type(manifest) ~= "string" then return true end
   local loaded, err = config_file.load(manifest, mooncage, "manifest")
   if not loaded then return nil, err end
-  config.manifest = loaded
+  config.manifest, manifest_file = loaded, manifest
   return true
 end
 
@@ -256,6 +259,12 @@ function sandbox.locate(err, path, flags)
   for _, advice in ipairs(ADVICE) do
     local from, to = (err.fix or ""):find(advice[1], 1, true)
     if from then err.fix = err.fix:sub(1, from - 1) .. advice[2] .. err.fix:sub(to + 1) end
+  end
+  local of_manifest = manifest_file and err.message:gsub("^configuration: ", "")
+    :match "^manifest[%.%[](.*)$"
+  if of_manifest then
+    err.message = of_manifest
+    return config_file.locate(err, manifest_file, {})
   end
   return config_file.locate(err, path, sandbox.flags_of_keys(flags))
 end
