@@ -343,13 +343,11 @@ char **mcg_verify_files(const char *path)
     return NULL;
   }
   for (size_t len = strlen(plain); len > 1 && plain[len - 1] == '/'; len--) plain[len - 1] = '\0';
-  if (stat(plain, &about) == 0 && S_ISDIR(about.st_mode)) {
-    names_in(&self, plain);
-    names_of_anchors(&self, plain);
-    qsort(self.list, self.count, sizeof *self.list, compare);
-  } else {
-    names_add(&self, mcg_steal_pointer(&plain));
-  }
+  bool there = stat(plain, &about) == 0, directory = there && S_ISDIR(about.st_mode);
+  if (directory) names_in(&self, plain);
+  if (directory || !there) names_of_anchors(&self, plain); /* all of it may have been removed */
+  qsort(self.list, self.count, sizeof *self.list, compare);
+  if (!directory && !self.count) names_add(&self, mcg_steal_pointer(&plain));
   if (!self.failed) return self.list;
   mcg_verify_files_free(self.list);
   return NULL;

@@ -9,7 +9,7 @@
  * memory. */
 json_t *mcg_verify_file(const char *path, const char *key, size_t key_len);
 
-/* The .jsonl files of a directory, and those that its anchors say were in it; sorted, fresh, ended by
+/* The .jsonl files of a directory, and those that anchors say were in it; sorted, fresh, ended by
  * NULL. A path that is no directory: itself. NULL: no memory. */
 char **mcg_verify_files(const char *path);
 void mcg_verify_files_free(char **files);

@@ -70,6 +70,11 @@ gone() {
   [ $? = 1 ]
 }
 check "also of a directory" gone
+rm -r "$work/dir"
+check "also with the directory" gives 1 '*' "mooncage audit verify '$work/dir'"
+check "and with the usual one" gives 1 '*' 'mv "$audits" "$audits.away"; mooncage audit verify; s=$?; mv "$audits.away" "$audits"; exit $s'
+check "no log yet" gives 125 '' "XDG_STATE_HOME='$work/new' mooncage audit verify" 'there is no audit log'
+check "to show" gives 125 '' "XDG_STATE_HOME='$work/new' mooncage audit show" 'there is no audit log'
 
 # A key: nobody without it writes a line that verifies.
 fresh
