@@ -102,6 +102,7 @@ local BASE = {
 
 -- Names a policy may reach for, and is told why they are not there.
 local IMPURE = {}
+policy.impure = IMPURE
 for name in ([[collectgarbage coroutine debug dofile getfenv gcinfo io jit load loadfile loadstring
     module newproxy os package print require setfenv]]):gmatch "%S+" do
   IMPURE[name] = true

@@ -48,7 +48,9 @@ check "policy check names file and line" gives 2 '*' 'mooncage policy check pol'
 printf '\033LJ' >pol/bad.lua
 check "policy check refuses bytecode" gives 2 '' 'mooncage policy check pol/bad.lua' 'bytecode'
 printf 'return function() return os.time() end' >pol/bad.lua
-check "policy check says what is impure" shows 'there is no os here' 'mooncage policy check pol/bad.lua'
+check "policy check finds what is impure before it is called" gives 2 '' 'mooncage policy check pol/bad.lua' 'pol/bad.lua:1: uses os'
+printf 'return function()\n  local x = { os = 1 } return function(load, c) local print = c; print(load) return c.os.io(x.os) end -- os.time()\nend' >pol/bad.lua
+check "and no names of its own" shows 'pol/bad.lua: ok' 'mooncage policy check pol/bad.lua'
 check "policy check of nothing" gives 2 '' 'mooncage policy check pol/none.lua' 'none.lua'
 check "policy check of a name nobody has" gives 125 '' 'mooncage policy check bugdet' 'did you mean "budget"'
 check "policy needs an action" gives 2 '' 'mooncage policy' 'check, test'

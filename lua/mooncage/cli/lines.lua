@@ -25,6 +25,8 @@ local function quoted(text, at)
 end
 
 ---Calls fn(kind, value, line) for each token: "name", "string", "other".
+---@param text string
+---@param fn fun(kind: string, value: string?, line: integer)
 local function each_token(text, fn)
   local at, line = 1, 1
   local function pass(last)
@@ -175,5 +177,7 @@ function lines.path(where)
   end
   return path
 end
+
+lines.each_token = each_token
 
 return lines

@@ -45,10 +45,44 @@ local function files_of(words)
   return found
 end
 
+---Is a name the text's own: a local, or a parameter?
+local function is_own(text, name)
+  local word = "%f[%w_]" .. name .. "%f[^%w_]"
+  return text:find("local%s+function%s+" .. word) or text:find("local%s+[%w_,%s]-" .. word)
+    or text:find("function[%s%w_%.:]*%([^)]-" .. word)
+end
+
+---Where a policy reaches for what it will not have: that fails only once it has to decide.
+---@return string? complaint
+local function impure_use(path)
+  local text = loader.read(path)
+  local before, found
+  require("mooncage.cli.lines").each_token(text or "", function(kind, value, line)
+    if found then return end
+    local pending = before
+    before = { kind = kind, value = value, line = line,
+      after = pending and pending.kind == "other" and pending.value }
+    if not pending or pending.kind ~= "name" or not loader.impure[pending.value] then return end
+    if pending.after == "." or pending.after == ":" or pending.value == "require" then return end
+    local used = kind == "other" and (value == "." or value == "(" or value == "[")
+      or kind == "string"
+    if used and not is_own(text, pending.value) then
+      found = ("%s:%d: uses %s, which a policy does not have: it decides from what it is given")
+        :format(path, pending.line, pending.value)
+    end
+  end)
+  return found
+end
+
 ---@return table report for --json
 local function check_one(path)
   local ok, factory = pcall(loader.load, path)
   if not ok then return { policy = path, ok = false, error = as_error(factory) } end
+  local complaint = impure_use(path)
+  if complaint then
+    return { policy = path, ok = false, error = core.error("invalid", complaint,
+      "take it from the options, the context or the facts") }
+  end
   local made, why = pcall(loader.make, factory, path, {})
   -- Some policies cannot be without options: that is no fault of the file.
   return { policy = path, ok = true, needs_options = not made or nil,
