@@ -256,10 +256,11 @@ local function split_identity(config, functions, level)
   config.context, config.agent = nil, nil
   function functions.context_of()
     local given = {}
-    for key, value in pairs(who) do given[key] = value end
     for key, value in pairs(context or {}) do given[key] = value end
+    for key, value in pairs(who) do given[key] = value end -- which no context can change
     return given
   end
+  functions.who = who
 end
 
 -- ---- tenants -----------------------------------------------------------------------------------
@@ -283,6 +284,11 @@ function answerers.tenant(functions, asked)
       :format(type(overrides)), "return { limits = ... }, or nil and a reason"))
   end
   functions.overrides = overrides
+  if type(overrides.labels) == "table" then
+    local labels = deep_copy(functions.who.labels or {})
+    for key, value in pairs(overrides.labels) do labels[key] = value end
+    functions.who.labels = labels
+  end
   return { overrides = overrides }
 end
 

@@ -29,3 +29,17 @@ check "tenants that are no function" gives 2 '' 'mooncage --config ten.lua run -
 check "also for a script" gives 2 '' "mooncage --config ten.lua run -e 'print(1)'" 'ten.lua:2: tenants must be a function'
 config ten.lua 'return { tenants = function() error "boom" end }'
 check "tenants that throw" gives 2 '' 'mooncage --config ten.lua run --tenant a -- true' 'ten.lua:1: boom'
+
+# A quota holds over processes: what create holds, run has not.
+config quota.lua 'return { tenants = function() return { quota = { sessions = 1 } } end }'
+holds_the_one() {
+  local id
+  id=$(mooncage --config quota.lua create --tenant few --ttl 1m) || return
+  gives 125 '' 'mooncage --config quota.lua run --tenant few -- true' 'tenant "few" has its 1 session already' || return
+  gives 0 '' 'mooncage --config quota.lua run --tenant other -- true' || return
+  mooncage -q stop "$id" >/dev/null || return
+  gives 0 '' 'mooncage --config quota.lua run --tenant few -- true'
+}
+check "a session that stays counts against the quota" holds_the_one
+check "a quota that is over has its code" json_is 125 'd["error"]["code"] == "quota"' \
+  'echo "return { tenants = function() return { quota = { minutes = 0.000001 } } end }" >q.lua; mooncage --config q.lua run --tenant over -- sleep 0.05; mooncage --json --config q.lua run --tenant over -- true'

@@ -145,6 +145,20 @@ describe("tenants", function()
     end
   end)
 
+  it("are who they are, whatever the context says, with the labels they were given", function()
+    local seen
+    local session = assert(mooncage.open {
+      tenant = "acme", labels = { a = "1" }, context = { tenant = "other", ticket = 7 },
+      tenants = function() return { labels = { plan = "small" } } end,
+      guardrail = function(_, context) seen = context return true end,
+    })
+    assert(session:exec "true")
+    session:close()
+    assert.equal("acme", seen.tenant)
+    assert.equal(7, seen.ticket)
+    assert.same({ a = "1", plan = "small" }, seen.labels)
+  end)
+
   it("of a config that is wrong are an error of the caller", function()
     local ok, err = pcall(function() mooncage.open { tenants = {} } end)
     assert.is_false(ok)
