@@ -87,6 +87,7 @@ check "explain: shell text that is one" explains 0 'd["rule"] == "reads"' "--she
 check "explain: a tenant without tools" explains 126 'd["by"] == "allowed_tools"' '--tenant none -- ls'
 check "explain: a tenant that is denied" explains 126 'd["by"] == "tenants" and d["reason"] == "go away"' '--tenant gone -- ls'
 check "explain: a tenant that would be refused" explains 126 'd["by"] == "select" and "looser" in d["reason"]' '--tenant loose -- ls'
+check "explain: as another tool" explains 126 'd["by"] == "allowed_tools" and "other" in d["reason"]' '--tool other -- ls'
 check "explain agrees with run" gives 126 '' 'mooncage --config g.lua run -- rm -rf /' 'not known'
 check "explain, for people" shows 'guardrail     allow (rule reads)' 'mooncage --config g.lua policy explain -- ls'
 check "explain without a configuration" shows 'there is no guardrail' 'mooncage policy explain -- ls'

@@ -129,6 +129,8 @@ flags.exec = {
 flags.policy = {
   { name = "shell", help = "explain: CMD is one text for the shell, as session:exec takes it." },
   { name = "tenant", value = "ID", type = "name", help = "explain: on whose behalf." },
+  { name = "tool", value = "NAME", type = "name",
+    help = "explain: as which tool it counts, instead of shell." },
 }
 
 flags.reap = {
