@@ -18,6 +18,7 @@ typedef struct jsonl {
   mcg_sink sink;
   char *given; /* the path, or NULL: one in `directory` */
   char *directory;
+  char own[10];                /* "-" and eight letters, where the file is this engine's alone */
   bool durable, own_directory; /* ours to make */
   uint64_t rotate_bytes;
   mcg_chain chain, fresh; /* where the file is; where a new one begins */
@@ -78,9 +79,10 @@ static int name_file(jsonl *self, mcg_error **err)
   free(self->path);
   free(self->anchor_path);
   self->month = month;
-  self->path = self->given ? strdup(self->given)
-                           : mcg_format("%s/%u-%04d-%02d.jsonl", self->directory,
-                                        (unsigned)geteuid(), 1900 + month / 12, month % 12 + 1);
+  self->path = self->given
+                   ? strdup(self->given)
+                   : mcg_format("%s/%u-%04d-%02d%s.jsonl", self->directory, (unsigned)geteuid(),
+                                1900 + month / 12, month % 12 + 1, self->own);
   self->anchor_path = self->path ? mcg_anchor_path(self->path) : NULL;
   return self->path ? 0 : refuse(self, err, "no memory");
 }
@@ -382,6 +384,7 @@ mcg_sink *mcg_jsonl_new(mcg_engine *engine, const mcg_jsonl_options *options, mc
     self->given = strdup(options->path);
   } else {
     auto_free char *state = options->dir ? NULL : mcg_state_directory();
+    if (options->own) snprintf(self->own, sizeof self->own, "-%.8s", options->own);
     self->own_directory = true;
     self->directory = options->dir ? strdup(options->dir)
                       : state      ? mcg_format("%s/audit", state)

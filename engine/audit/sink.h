@@ -105,6 +105,7 @@ typedef struct mcg_jsonl_options {
   const char *hmac_key;
   size_t hmac_key_len;
   bool durable;
+  const char *own;       /* in the directory: a file of this engine alone, with this in its name */
   uint64_t rotate_bytes; /* 0: never */
 } mcg_jsonl_options;
 

@@ -7,11 +7,11 @@
 #include <limits.h>
 #include <string.h>
 
-static int read_jsonl(const json_t *table, const mcg_where *where, mcg_jsonl_options *out,
-                      mcg_error **err)
+static int read_jsonl(struct mcg_audit *audit, const json_t *table, const mcg_where *where,
+                      mcg_jsonl_options *out, mcg_error **err)
 {
-  static const char *const keys[] = {"type",      "path",     "dir", "durable",
-                                     "rotate_mb", "hmac_key", NULL};
+  static const char *const keys[] = {"type", "path",      "dir",      "durable",
+                                     "own",  "rotate_mb", "hmac_key", NULL};
   const json_t *value;
   if (!table) return 0; /* the default */
   if (mcg_check_keys(table, keys, where, err) < 0) return -1;
@@ -29,6 +29,14 @@ static int read_jsonl(const json_t *table, const mcg_where *where, mcg_jsonl_opt
   if ((value = json_object_get(table, "durable")) &&
       mcg_check_bool(value, &durable, &out->durable, err) < 0)
     return -1;
+  const mcg_where own = {.up = where, .key = "own"};
+  bool alone = false;
+  if ((value = json_object_get(table, "own")) && mcg_check_bool(value, &own, &alone, err) < 0)
+    return -1;
+  if (alone && !*audit->own && mcg_random_id(audit->own, err) < 0) return -1;
+  if (alone) out->own = audit->own;
+  if (alone && out->path)
+    return mcg_check_fail(&own, err, "leave one of the two out", "`path` is given as well");
   const mcg_where rotate = {.up = where, .key = "rotate_mb"};
   double megabytes = 0;
   if ((value = json_object_get(table, "rotate_mb")) &&
@@ -85,7 +93,7 @@ static mcg_sink *jsonl_sink(mcg_engine *engine, struct mcg_audit *audit, const j
 {
   mcg_jsonl_options options = {0};
   auto_free char *hmac_key = NULL, *state = NULL, *path = NULL, *dir = NULL;
-  if (read_jsonl(table, where, &options, err) < 0 ||
+  if (read_jsonl(audit, table, where, &options, err) < 0 ||
       read_key(table, where, &hmac_key, &options.hmac_key_len, err) < 0)
     return NULL;
   if (anchor_path(&options.path, &path, err) < 0 || anchor_path(&options.dir, &dir, err) < 0)
@@ -102,7 +110,7 @@ static mcg_sink *jsonl_sink(mcg_engine *engine, struct mcg_audit *audit, const j
     mcg_sha256_final(&hash, digest);
     mcg_hex(digest, sizeof digest, hex);
   }
-  char *key = mcg_format("jsonl %d %llu %s %s", options.durable,
+  char *key = mcg_format("jsonl %d %d %llu %s %s", options.durable, options.own != NULL,
                          (unsigned long long)options.rotate_bytes, hex,
                          options.path  ? options.path
                          : options.dir ? options.dir

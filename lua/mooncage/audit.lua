@@ -5,7 +5,8 @@ local core = require "mooncage.core"
 local audit = {}
 
 local JSONL = {
-  path = "string", dir = "string", durable = "boolean", rotate_mb = "number", hmac_key = "string",
+  path = "string", dir = "string", own = "boolean", durable = "boolean", rotate_mb = "number",
+  hmac_key = "string",
 }
 
 local function names_of(known)

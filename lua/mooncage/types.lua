@@ -173,6 +173,7 @@ local mooncage = {}
 ---@class mooncage.AuditFile
 ---@field path string? a file
 ---@field dir string? a directory, with a file for each user and month; $XDG_STATE_HOME/mooncage/audit where neither is given
+---@field own boolean? in the directory: a file of this engine alone, for one that lives long
 ---@field durable boolean? each line is on the disk, not only with the kernel, before what it is about begins
 ---@field rotate_mb number? a file of this size is put aside, and the chain goes on in a new one
 ---@field hmac_key string|mooncage.Secret|nil without it nobody can write a line that verifies

@@ -206,6 +206,23 @@ describe("the audit log", function()
     assert.same({ "recovered point", "write finish" }, said(events(file)))
   end)
 
+  it("has a file of its own where it is asked for, and one with others", function()
+    local dir = directory .. "/logs"
+    for _, own in ipairs { true, true, false } do
+      local session = assert(mooncage.open {
+        audit = mooncage.audit.jsonl { dir = dir, own = own },
+      })
+      session:close()
+    end
+    local names = {}
+    for name in support.host("ls " .. dir):gmatch "%S+" do
+      name = name:gsub("^%d+%-%d%d%d%d%-%d%d", ""):gsub("%-%w%w%w%w%w%w%w%w%f[.]", "-ID")
+      names[#names + 1] = name
+    end
+    table.sort(names)
+    assert.same({ "-ID.jsonl", ".jsonl" }, names)
+  end)
+
   it("waits for a function, and for no longer than a hook", function()
     local session, err = mooncage.open {
       audit = mooncage.audit.callback(function() mooncage.sleep(60) end), hook_timeout_s = 0.05,
