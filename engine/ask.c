@@ -22,7 +22,7 @@ struct mcg_question {
   mcg_question *next; /* in engine->questions */
   question_state state;
   unsigned kind;
-  char *text;
+  json_t *asked;
   mcg_wait wait;
   json_t *answer;
   mcg_error *error;
@@ -92,8 +92,19 @@ static void question_free(mcg_question *question)
   mcg_counsel_unref(question->counsel);
   json_decref(question->answer);
   mcg_error_free(question->error);
-  free(question->text);
+  json_decref(question->asked);
   free(question);
+}
+
+static void hand_over(mcg_question *question)
+{
+  const mcg_deciders *deciders = &question->counsel->deciders;
+  auto_free char *text = deciders->parsed ? NULL : json_dumps(question->asked, JSON_COMPACT);
+  question->state = ASKED;
+  if (text || deciders->parsed)
+    deciders->on_question(deciders->data, question->kind, text, question);
+  else
+    mcg_answer_error(question, mcg_error_new(MCG_NOMEM, "no memory for a question", NULL));
 }
 
 void mcg_questions_deliver(mcg_engine *engine)
@@ -104,8 +115,7 @@ void mcg_questions_deliver(mcg_engine *engine)
     const mcg_deciders *deciders = &question->counsel->deciders;
     engine->questions = question->next;
     if (question->state == QUEUED) {
-      question->state = ASKED;
-      deciders->on_question(deciders->data, question->kind, question->text, question);
+      hand_over(question);
     } else if (question->state == LEAVING) {
       question->state = LEFT;
       question->session = NULL;
@@ -119,10 +129,8 @@ void mcg_questions_deliver(mcg_engine *engine)
 static mcg_question *question_new(mcg_engine *engine, mcg_counsel *counsel, mcg_session *session,
                                   unsigned kind, const json_t *asked, mcg_error **err)
 {
-  mcg_question *question = calloc(1, sizeof *question);
-  char *text = question ? json_dumps(asked, JSON_COMPACT) : NULL;
-  if (!text) {
-    free(question);
+  mcg_question *question = asked ? calloc(1, sizeof *question) : NULL;
+  if (!question) {
     mcg_fail(err, MCG_NOMEM, NULL, "no memory for a question to the host");
     return NULL;
   }
@@ -130,7 +138,7 @@ static mcg_question *question_new(mcg_engine *engine, mcg_counsel *counsel, mcg_
                              .counsel = mcg_counsel_ref(counsel),
                              .session = session,
                              .kind = kind,
-                             .text = text};
+                             .asked = json_incref((json_t *)asked)};
   mcg_wait_init(&question->wait);
   return question;
 }
@@ -217,6 +225,11 @@ void mcg_answer_error(mcg_question *question, mcg_error *take_error)
   question->error = take_error;
   if (!take_error) mcg_fail(&question->error, MCG_INTERNAL, NULL, "the host gave no reason");
   answered(question);
+}
+
+const json_t *mcg_question_json(const mcg_question *question)
+{
+  return question->asked;
 }
 
 mcg_session *mcg_question_session(const mcg_question *question)

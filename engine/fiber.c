@@ -193,15 +193,29 @@ static void say_log(mcg_fibers *fibers)
   mcg_engine_flush_log(fibers->engine);
 }
 
+/* It parked, was woken by what its question was answered at once, and nobody else waits: it goes on
+ * without another turn of the loop. */
+static bool take_back(mcg_fiber *fiber)
+{
+  mcg_fibers *fibers = fiber->fibers;
+  if (fiber->state != QUEUED || fibers->first != fiber || fibers->queued != 1) return false;
+  dequeue(fibers);
+  return true;
+}
+
 static void resume(mcg_fiber *fiber)
 {
   mcg_fibers *fibers = fiber->fibers;
-  fiber->state = RUNNING;
-  fibers->current = fiber;
-  switch_in(fiber);
-  fibers->current = NULL;
-  say_log(fibers); /* before the completion that it explains */
-  if (fibers->engine->questions) mcg_questions_deliver(fibers->engine);
+  bool again;
+  do {
+    fiber->state = RUNNING;
+    fibers->current = fiber;
+    switch_in(fiber);
+    fibers->current = NULL;
+    say_log(fibers); /* before the completion that it explains */
+    again = fibers->engine->questions != NULL;
+    if (again) mcg_questions_deliver(fibers->engine);
+  } while (again && take_back(fiber));
   if (fiber->state != ENDED) return;
   mcg_fiber_fn ended = fiber->ended;
   void *arg = fiber->arg;

@@ -429,14 +429,13 @@ static int after_run(void *arg, mcg_error **err)
     json_object_set_new(facts, "result", mcg_result_json(result));
   else if (facts)
     json_object_set_new(json_object_get(facts, "exec"), "error", mcg_error_json(error));
-  int rc = mcg_hook_fire(exec->session, MCG_HOOK_EXEC_END, facts, err);
-  finish_audit(exec);
-  return rc;
+  return mcg_hook_fire(exec->session, MCG_HOOK_EXEC_END, facts, err);
 }
 
 static void after_complete(void *arg, mcg_error *error)
 {
   mcg_error_free(error); /* shielded: there is none */
+  finish_audit(arg); /* here and not on the fiber: who waits for the command does not wait for it */
   mcg_exec_tell(arg);
 }
 

@@ -128,6 +128,8 @@ int mcg_lua_task_current(lua_State *L);
 int mcg_lua_tasks(lua_State *L);
 void mcg_lua_task_cancel(mcg_task *task);
 void mcg_lua_run_ready(mcg_lua *host);
+/* From the loop: begins it at once when it is the only one that is ready; else it has its turn. */
+void mcg_lua_task_now(mcg_task *task);
 void mcg_lua_task_setup(lua_State *L);
 
 /* ---- wait.c: completions whose data is a ticket: the wait of one task for one operation. A
@@ -179,6 +181,7 @@ int mcg_lua_misuse(lua_State *L, const char *format, ...) __attribute__((format(
 void mcg_lua_encode(lua_State *L, int index, const char *what);
 /* Pushes what the text says; 0, or -1 with nil and an error table pushed. */
 int mcg_lua_decode(lua_State *L, const char *text, size_t len);
+void mcg_lua_push_json(lua_State *L, const struct json_t *value); /* pushes it; may raise */
 /* The same for text that get() allocates: it is freed whatever is raised. NULL from get(): raises. */
 int mcg_lua_decode_from(lua_State *L, char *(*get)(const void *from), const void *from);
 /* Pushes the text that get() allocates as a string. False: NULL, nothing was pushed. */

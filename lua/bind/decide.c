@@ -272,8 +272,8 @@ static const luaL_Reg question_methods[] = {
 struct asking {
   struct mcg_lua_deciders *deciders;
   unsigned kind;
-  const char *json;
   mcg_question *open; /* NULL once it is a userdata's */
+  mcg_task *task;     /* that answers it; or NULL: it was answered at once */
 };
 
 static question *push_question(lua_State *L, struct asking *a)
@@ -306,7 +306,7 @@ static int ask_protected(lua_State *L)
   lua_insert(L, 1);
   lua_pushstring(L, kind_names[__builtin_ctz(a->kind)]);
   lua_rawgeti(L, LUA_REGISTRYINDEX, a->deciders->functions);
-  if (mcg_lua_decode(L, a->json, strlen(a->json)) < 0) return lua_error(L);
+  mcg_lua_push_json(L, mcg_question_json(q->question));
   if (!waits) {
     lua_call(L, 4, 0);
     return 0;
@@ -315,13 +315,15 @@ static int ask_protected(lua_State *L)
   q->task = luaL_checkudata(L, -1, MCG_LUA_TASK);
   q->task->owed = q->task->inside = true;
   lua_setfield(L, 1, "task"); /* the question's environment */
+  a->task = q->task;
   return 0;
 }
 
 static void on_question(void *data, unsigned kind, const char *json, mcg_question *open)
 {
-  struct asking a = {data, kind, json, open};
+  struct asking a = {data, kind, open, NULL};
   mcg_lua *host = a.deciders->host;
+  (void)json;
   if (host->closing || host->exiting) {
     mcg_answer_error(open, mcg_error_new(MCG_CANCELED, "Lua is being left", NULL));
     return;
@@ -331,6 +333,7 @@ static void on_question(void *data, unsigned kind, const char *json, mcg_questio
   if (name) host->callback = name;
   int rc = lua_cpcall(host->L, ask_protected, &a);
   host->callback = outer;
+  if (a.task) mcg_lua_task_now(a.task);
   if (rc == 0) return;
   mcg_error *error = mcg_lua_error_at(host->L, lua_gettop(host->L));
   lua_pop(host->L, 1);
@@ -391,7 +394,8 @@ bool mcg_lua_deciders(lua_State *L, int functions, mcg_deciders *out)
                         .data = d,
                         .on_question = on_question,
                         .on_abandoned = on_abandoned,
-                        .on_release = on_release};
+                        .on_release = on_release,
+                        .parsed = true};
   return true;
 }
 

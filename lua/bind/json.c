@@ -383,6 +383,11 @@ static void push_json(lua_State *L, const json_t *value)
   }
 }
 
+void mcg_lua_push_json(lua_State *L, const struct json_t *value)
+{
+  push_json(L, value);
+}
+
 /* What Lua allocates for the call is there before memory of others is: begin, get it, end. */
 struct decoding {
   json_t *value;

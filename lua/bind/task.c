@@ -419,6 +419,15 @@ void mcg_lua_run_ready(mcg_lua *host)
   }
 }
 
+void mcg_lua_task_now(mcg_task *task)
+{
+  mcg_lua *host = task->host;
+  if (host->current || host->ready != task || task->next) return;
+  host->ready = NULL;
+  host->ready_end = &host->ready;
+  task_run(task);
+}
+
 int mcg_lua_task_spawn(lua_State *L)
 {
   luaL_checktype(L, 1, LUA_TFUNCTION);

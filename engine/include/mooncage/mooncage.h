@@ -262,6 +262,7 @@ typedef struct mcg_deciders {
   void (*on_abandoned)(void *data, mcg_question *question);
   /* The session is closed and every question answered: nothing of this is used again. May be NULL. */
   void (*on_release)(void *data);
+  bool parsed; /* on_question is given no text: it reads mcg_question_json */
 } mcg_deciders;
 
 /* mcg_session_open with a host that answers; `deciders` is copied, and may be NULL. When it is refused
@@ -272,6 +273,9 @@ MCG_API int mcg_session_open_with(mcg_engine *engine, const char *config, size_t
 /* The session that it is about, borrowed while the question is open; NULL when there is none (any
  * more). A hook that closes its own session answers first: the close waits for the command. */
 MCG_API mcg_session *mcg_question_session(const mcg_question *question);
+/* What is asked, for hosts that use jansson: a json_t, borrowed until it is answered. */
+struct json_t;
+MCG_API const struct json_t *mcg_question_json(const mcg_question *question);
 /* `json` is one object, or NULL where there is nothing to say. It is copied. */
 MCG_API void mcg_answer(mcg_question *question, const char *json);
 MCG_API void mcg_answer_error(mcg_question *question, mcg_error *take_error);
