@@ -100,6 +100,8 @@ int mcg_jail_host_root(
     mcg_jail *jail);               /* r from the host's /usr: all that is read-only, and devices */
 int mcg_jail_etc(mcg_jail *jail);  /* fresh/etc */
 int mcg_jail_proc(mcg_jail *jail); /* fresh/proc */
+void mcg_jail_tune(mcg_jail *jail,
+                   int proc); /* counts and ports, by a /proc whose sys can be written */
 /* /mooncage/a: the project as it was; /mooncage/b: a link to the view of it that is the workdir. */
 int mcg_jail_project_places(mcg_jail *jail, const char *base);
 int mcg_jail_project(mcg_jail *jail);

@@ -29,21 +29,6 @@ static int put_line(int proc, const char *path, uint32_t inside, uint32_t outsid
   return put(proc, path, line, (size_t)len);
 }
 
-/* What the kernel counts for a user namespace it counts for the one above, too: without a share of its
- * own a sandbox could use up the user's. No namespaces below it at all: the second fence behind
- * seccomp. A container may have /proc/sys read-only; seccomp is the fence then. */
-static void bound(mcg_jail *jail)
-{
-  static const struct {
-    const char *path, *most;
-  } bounds[] = {{"sys/user/max_user_namespaces", "0"}, {"sys/user/max_inotify_instances", "64"}};
-  unsigned done = 0;
-  for (size_t i = 0; i < 2; i++)
-    done += put(jail->order->proc, bounds[i].path, bounds[i].most, strlen(bounds[i].most)) == 0;
-  mcg_jail_note(jail, "nested_namespaces=%s",
-                done == 2 ? "none, by count and seccomp" : "none, by seccomp");
-}
-
 static int one_uid(mcg_jail *jail)
 {
   const mcg_jail_order *order = jail->order;
@@ -79,6 +64,5 @@ int mcg_jail_maps(mcg_jail *jail)
   if (jail->order->range > 1 && syscall(SYS_setgroups, 0, NULL) < 0)
     return mcg_jail_fail(jail, "maps", errno, "drop the groups of the host");
   if (prctl(PR_SET_DUMPABLE, 0) < 0) return mcg_jail_fail(jail, "maps", errno, "PR_SET_DUMPABLE");
-  bound(jail);
   return 0;
 }

@@ -8,7 +8,7 @@
 #include "kernel.h"
 #include "net.h"
 
-static int loopback_up(void)
+int mcg_net_loopback(void)
 {
   int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
@@ -19,23 +19,6 @@ static int loopback_up(void)
   close(fd);
   errno = error;
   return rc;
-}
-
-/* A command has no capability to bind low ports with, and in its own namespace needs none. Some
- * containers have /proc/sys read-only: then low ports are refused, which is no hole. */
-static void free_low_ports(void)
-{
-  int fd = open("/proc/sys/net/ipv4/ip_unprivileged_port_start", O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return;
-  if (write(fd, "0", 1) != 1) errno = 0;
-  close(fd);
-}
-
-int mcg_net_loopback(void)
-{
-  if (loopback_up() < 0) return -1;
-  free_low_ports();
-  return 0;
 }
 
 int mcg_jail_net(mcg_jail *jail)

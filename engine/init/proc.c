@@ -66,10 +66,15 @@ int mcg_jail_proc(mcg_jail *jail)
   bool strict = jail->spec->profile == MCG_PROFILE_STRICT;
   if (!strict && mount("proc", path, "proc", FLAGS, "hidepid=invisible") == 0) {
     mcg_jail_note(jail, "proc=masked, hidepid");
+    int own = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (own < 0) return mcg_jail_fail(jail, "proc", errno, "open the sandbox's /proc");
+    mcg_jail_tune(jail, own);
+    close(own);
     return mask(jail);
   }
   if (mount("proc", path, "proc", FLAGS, "hidepid=invisible,subset=pid") < 0)
     return mcg_jail_fail(jail, "proc", errno, "mount /proc: the host's own /proc may be covered");
   mcg_jail_note(jail, "proc=pids only, hidepid");
+  mcg_jail_tune(jail, jail->order->proc);
   return 0;
 }

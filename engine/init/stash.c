@@ -11,6 +11,7 @@
 #include "net.h"
 
 #define MCG_CLOSING_MAX 8
+#define PROC_USES 16 /* of one instance of /proc */
 
 enum { JOB_GROUP, JOB_NET, JOB_MAP, JOB_CLOSE, JOB_LEAVE };
 
@@ -65,11 +66,34 @@ void mcg_stash_leave_net(const mcg_stash *stash)
   if (setns(stash->home, CLONE_NEWNET) < 0) _exit(1);
 }
 
+static int fresh_proc(void)
+{
+  int fs = mcg_sys_fsopen("proc"), proc = -1;
+  if (fs < 0) return -1;
+  if (mcg_sys_fsconfig(fs, MCG_FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
+    proc = mcg_sys_fsmount(fs, MCG_ATTR_NOSUID | MCG_ATTR_NODEV | MCG_ATTR_NOEXEC);
+  close(fs);
+  return proc;
+}
+
+/* Not the host's, which would find each entry of /proc/sys/net more slowly with every network (tune.c);
+ * in a container that may have no other, all the same. */
+static int some_proc(mcg_stash *stash)
+{
+  if (stash->proc >= 0 && stash->proc_uses++ < PROC_USES) return stash->proc;
+  if (stash->proc >= 0) close(stash->proc);
+  stash->proc_uses = 0;
+  stash->proc = fresh_proc();
+  if (stash->proc < 0) stash->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  return stash->proc;
+}
+
 /* It belongs to the host's root: nobody in a sandbox has a right over it, not even while that is built. */
-static int make_net(const mcg_stash *stash)
+static int make_net(mcg_stash *stash)
 {
   if (unshare(CLONE_NEWNET) < 0) return -1;
   int net = mcg_net_loopback() < 0 ? -1 : open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+  if (net >= 0) mcg_net_free_ports(some_proc(stash));
   mcg_stash_leave_net(stash);
   return net;
 }
@@ -169,8 +193,12 @@ static void stop(mcg_stash *stash)
 
 void mcg_stash_init(mcg_stash *stash, const mcg_cgroups *cgroups, bool privileged)
 {
-  *stash = (mcg_stash){
-      .cgroups = cgroups, .map = {.fd = -1}, .map_slot = -1, .home = -1, .jobs = {-1, -1}};
+  *stash = (mcg_stash){.cgroups = cgroups,
+                       .map = {.fd = -1},
+                       .map_slot = -1,
+                       .home = -1,
+                       .proc = -1,
+                       .jobs = {-1, -1}};
   if (privileged) stash->home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
   sem_init(&stash->begun, 0, 0);
   for (size_t i = 0; i < MCG_STASHED; i++) {
@@ -187,6 +215,7 @@ void mcg_stash_fini(mcg_stash *stash)
     if (stash->nets[i] >= 0) close(stash->nets[i]);
   }
   mcg_idmap_close(&stash->map);
+  if (stash->proc >= 0) close(stash->proc);
 }
 
 static bool same(const mcg_cgroup_limits *one, const mcg_cgroup_limits *other)

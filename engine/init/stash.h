@@ -43,8 +43,10 @@ typedef struct mcg_stash {
   unsigned dead_count;
   atomic_int closing; /* descriptors that are yet to be closed */
   int home;           /* the spawner's own network namespace; -1: it may not make others */
-  bool mapping;       /* something was bound */
-  int jobs[2];        /* a pipe; -1: no thread runs */
+  int proc;           /* an instance of /proc, the thread's; -1 */
+  unsigned proc_uses;
+  bool mapping; /* something was bound */
+  int jobs[2];  /* a pipe; -1: no thread runs */
   sem_t begun;
   pthread_t thread;
   bool begun_well;

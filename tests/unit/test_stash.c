@@ -86,6 +86,16 @@ static void look_around(unsigned *count, short *flags)
   if_freenameindex(all);
 }
 
+static int first_free_port(void)
+{
+  int port = -1;
+  FILE *file = fopen("/proc/sys/net/ipv4/ip_unprivileged_port_start", "re");
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%d", &port), 1);
+  fclose(file);
+  return port;
+}
+
 static void test_network_is_new_and_has_loopback(void **state)
 {
   (void)state;
@@ -106,10 +116,13 @@ static void test_network_is_new_and_has_loopback(void **state)
   unsigned count;
   short flags;
   look_around(&count, &flags);
+  int port = first_free_port();
   mcg_stash_leave_net(&stash);
   assert_true(own_network() == home);
   assert_int_equal(count, 1);
   assert_true(flags & IFF_UP);
+  assert_int_equal(port, 0);
+  assert_int_not_equal(first_free_port(), 0); /* the host's own is as it was */
   close(one);
   close(two);
 }
