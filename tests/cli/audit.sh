@@ -224,6 +224,21 @@ check "a word of a megabyte is cut, and nothing breaks a line" gives 0 '' \
   "mooncage run --audit '$l' $work/big.lua; chain '$l' >/dev/null; test \$(wc -c <'$l') -lt 50000"
 check "or reach a terminal" gives 0 0 "mooncage audit show '$l' | grep -c \$'\\33' || true"
 
+# Logs that others have written.
+cat >"$work/evil.jsonl" <<'END'
+{"op":5,"phase":{},"session":[1],"argv":"x","detail":[1],"error":"e","exit_code":{},"ts":5,"usage":"x","tenant":{}}
+{"op":"exec","phase":"start","argv":[[1],{"base64":5},{"words":"x"},{"text":{"text":1}},null],"shell":{"base64":"!"},"path":{"len":"x"},"error":{"code":[]},"decision":{"by":{}},"detail":{"what":[1],"first_seq":"a"}}
+[]
+"x"
+{"op":"close","phase":"point","usage":{"wall_clock_s":"x","max_rss_mb":[]},"id":[1]}
+{"op":"exec","phase":"finish","id":{"a":1},"session":{"x":1},"tenant":{"base64":"eA=="}}
+END
+head -c 5000 /dev/urandom >>"$work/evil.jsonl"
+for action in show tail stats; do
+  check "$action of garbage" gives 0 '*' "mooncage audit $action '$work/evil.jsonl' 2>&1 | grep -q traceback && exit 3; mooncage audit $action '$work/evil.jsonl'"
+done
+check "verify of garbage" gives 1 '*' "mooncage audit verify '$work/evil.jsonl'"
+
 # Other sinks, and several at once.
 fresh
 check "standard error" gives 0 '' \

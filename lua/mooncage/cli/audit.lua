@@ -100,12 +100,33 @@ local function wanted(event, flags)
     and (not flags.tenant or event.tenant == flags.tenant)
 end
 
+-- What a field must be for us to look at it; "text" may be a table, see text_of.
+local FIELDS = {
+  op = "string", phase = "string", id = "string", session = "string", ts = "string",
+  signal = "string", exit_code = "number", bytes = "number", duration = "number",
+  timed_out = "boolean", argv = "table", detail = "table", error = "table", decision = "table",
+  usage = "table",
+}
+
+---A line as an event; nil when it is none. Anybody may have written it: a field of another type than
+---ours is left out.
+local function read_event(raw)
+  local event = core.decode(raw)
+  if type(event) ~= "table" then return nil end
+  for name, kind in pairs(FIELDS) do
+    if type(event[name]) ~= kind then event[name] = nil end
+  end
+  return event.op and event.phase and event or nil
+end
+
 ---Text as it was; what was no text, or was cut, as what there is of it.
 local function text_of(value)
   if type(value) ~= "table" then return tostring(value) end
-  if value.base64 then return unbase64(value.base64) end
-  if value.words then return ("(and %d words more)"):format(value.words) end
-  return ("%s... (%d bytes)"):format(value.text and text_of(value.text) or "", value.len or 0)
+  if type(value.base64) == "string" then return unbase64(value.base64) end
+  if type(value.words) == "number" then return ("(and %d words more)"):format(value.words) end
+  local text = type(value.text) == "table" and value.text.base64 and text_of(value.text)
+    or type(value.text) == "string" and value.text or ""
+  return ("%s... (%s bytes)"):format(text, tostring(value.len))
 end
 
 local function quoted(word)
@@ -125,7 +146,7 @@ local function about(event)
   local said = {}
   local function add(text) if text and text ~= "" then said[#said + 1] = text end end
   if event.shell or event.argv then add(command_of(event)) end
-  local detail = type(event.detail) == "table" and event.detail or {}
+  local detail = event.detail or {}
   add(detail.call and text_of(detail.call))
   add(event.path and text_of(event.path))
   add(event.tool and "tool " .. text_of(event.tool))
@@ -137,9 +158,11 @@ local function about(event)
   if event.decision then
     add(("%s: %s"):format(text_of(event.decision.by), text_of(event.decision.reason or "denied")))
   end
-  add(detail.what and ("%s %s"):format(detail.what, detail.first_seq
-    and ("%d-%d"):format(detail.first_seq, detail.last_seq) or ""))
-  if event.error then add(("%s: %s"):format(event.error.code, text_of(event.error.message))) end
+  add(detail.what and text_of(detail.what))
+  add(detail.first_seq and ("%s-%s"):format(text_of(detail.first_seq), text_of(detail.last_seq)))
+  if event.error then
+    add(("%s: %s"):format(text_of(event.error.code), text_of(event.error.message)))
+  end
   return (table.concat(said, "  "):gsub("[\r\n\t]", " "))
 end
 
@@ -155,8 +178,8 @@ end
 
 local function show_event(event, raw)
   if output.is_json() then return output.write(raw .. "\n") end
-  local when = tostring(event.ts):gsub("T", " "):sub(1, 23)
-  local line = ("%s  %-10s %-6s  %-8s  %s"):format(when, tostring(event.op), tostring(event.phase),
+  local when = (event.ts or "?"):gsub("T", " "):sub(1, 23)
+  local line = ("%s  %-10s %-6s  %-8s  %s"):format(when, event.op, event.phase,
     (event.session or ""):sub(1, 8), about(event))
   return output.write(straight(require "mooncage.plain"(line)) .. "\n")
 end
@@ -167,8 +190,8 @@ local function each_event(path, fn)
   if not file then return failed(why, "name a file that is there") end
   local bad = 0
   for raw in file:lines() do
-    local event = core.decode(raw)
-    if type(event) == "table" and event.op then
+    local event = read_event(raw)
+    if event then
       if fn(event, raw) == false then break end
     elseif raw ~= "" then
       bad = bad + 1
@@ -213,8 +236,8 @@ local function follow(path, from, flags)
       file:close()
       rest = added:match "[^\n]*$"
       for raw in added:sub(1, #added - #rest):gmatch "([^\n]*)\n" do
-        local event = core.decode(raw)
-        if type(event) == "table" and wanted(event, flags) and not show_event(event, raw) then
+        local event = read_event(raw)
+        if event and wanted(event, flags) and not show_event(event, raw) then
           return exit.FAILED
         end
       end
@@ -313,12 +336,13 @@ end
 ---What one event adds to the sums of its session, its tenant and all.
 local function count(all, event, started)
   local tenant, session = event.tenant and text_of(event.tenant) or "", event.session
+  local id = event.id or ""
   all.tenants[tenant] = all.tenants[tenant] or new_sums()
   local each = { all.total, all.tenants[tenant] }
   if session then
     all.sessions[session] = all.sessions[session] or new_sums()
     all.sessions[session].tenant = event.tenant and tenant or nil
-    all.sessions[session].backend = event.backend
+    all.sessions[session].backend = type(event.backend) == "string" and event.backend or nil
     each[3] = all.sessions[session]
   end
   local code = event.error and event.error.code
@@ -328,12 +352,12 @@ local function count(all, event, started)
     if event.op == "open" and event.phase == "start" then sums.sessions = sums.sessions + 1 end
     if denied then sums.denied = sums.denied + 1 end
     if code and not denied then sums.failed = sums.failed + 1 end
-    if event.op == "close" and type(event.usage) == "table" then add_usage(sums, event.usage) end
+    if event.op == "close" and event.usage then add_usage(sums, event.usage) end
     if event.phase == "start" then sums.open = sums.open + 1 end
-    if event.phase == "finish" and started[event.id] then sums.open = sums.open - 1 end
+    if event.phase == "finish" and started[id] then sums.open = sums.open - 1 end
   end
-  if event.phase == "start" then started[event.id] = true end
-  if event.phase == "finish" then started[event.id] = nil end
+  if event.phase == "start" then started[id] = true end
+  if event.phase == "finish" then started[id] = nil end
 end
 
 local function print_sums(name, sums)
