@@ -93,6 +93,13 @@ static const setup_row rows[] = {
      "install the library and mooncage-init together"},
 };
 
+/* Where no system call has failed, and the text says it all. */
+static bool only_finds_the_row(const char *step, int number)
+{
+  return (number == EEXIST && strcmp(step, "users") == 0) ||
+         (number == ENOENT && strcmp(step, "maps") == 0);
+}
+
 int mcg_spawner_setup_error(mcg_error **err, const char *step, int number, const char *text)
 {
   const char *reason = *text ? text : strerror(number);
@@ -101,8 +108,9 @@ int mcg_spawner_setup_error(mcg_error **err, const char *step, int number, const
     if ((row->step && strcmp(row->step, step) != 0) ||
         (row->number != ANY && row->number != number))
       continue;
-    return mcg_fail(err, row->code, row->fix, "%s: %s%s%s", row->what, reason,
-                    number && *text ? ": " : "", number && *text ? strerror(number) : "");
+    bool told = number && *text && !only_finds_the_row(step, number);
+    return mcg_fail(err, row->code, row->fix, "%s: %s%s%s", row->what, reason, told ? ": " : "",
+                    told ? strerror(number) : "");
   }
   return mcg_fail_errno(err, number, NULL, "make the sandbox: %s: %s", step, reason);
 }
