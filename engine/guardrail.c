@@ -8,7 +8,7 @@
 typedef struct verdict {
   bool allow, ask;
   const char *reason, *rule, *warn; /* borrowed from the answer */
-  json_t *rewrite;           /* borrowed, or NULL */
+  json_t *rewrite;                  /* borrowed, or NULL */
 } verdict;
 
 static const char *text_of(const json_t *answer, const char *key)

@@ -123,10 +123,10 @@ static void client_greet(client *self)
   }
   auto_free char *info = mcg_session_info(session);
   json_t *facts = info ? json_loads(info, 0, NULL) : NULL;
-  json_t *hello = json_pack("{s:i, s:O, s:o, s:[I,I], s:o}", "version", MCG_KEEPER_VERSION, "config",
-                            session->config->root, "session", facts, "since",
-                            (json_int_t)session->since.tv_sec, (json_int_t)session->since.tv_nsec,
-                            "secrets", mcg_audit_secrets(session->engine));
+  json_t *hello =
+      json_pack("{s:i, s:O, s:o, s:[I,I], s:o}", "version", MCG_KEEPER_VERSION, "config",
+                session->config->root, "session", facts, "since", (json_int_t)session->since.tv_sec,
+                (json_int_t)session->since.tv_nsec, "secrets", mcg_audit_secrets(session->engine));
   self->greeted = true;
   if (!hello || !mcg_keeper_send(self->fd, hello, pair[0])) client_cut(self);
   json_decref(hello);

@@ -252,7 +252,8 @@ static int start_process(mcg_command *command, mcg_exec *exec)
   command->slot->launch = &command->launch;
   command->builtin = exec->flags & MCG_EXEC_BUILTIN;
   if (command->builtin) return start_builtin(command, exec);
-  if (command->parent_fd >= 0) { /* the stub is there; were it stopped, it is roused after a while */
+  if (command->parent_fd >=
+      0) { /* the stub is there; were it stopped, it is roused after a while */
     mcg_stub_next(command->slot, false);
     return 0;
   }

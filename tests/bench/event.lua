@@ -1,5 +1,5 @@
--- event.lua: what lua-cjson takes for the event that audit.c makes. Prints a row as the driver does;
--- nothing where lua-cjson is not installed: luajit tests/bench/event.lua [ROUNDS]
+-- event.lua: what lua-cjson takes for the event that audit.c makes. Prints one row as the driver
+-- does; nothing where lua-cjson is not installed: luajit tests/bench/event.lua [ROUNDS]
 local found, cjson = pcall(require, "cjson")
 if not found then
   io.stderr:write "lua-cjson is not installed: no row of it\n"

@@ -452,7 +452,7 @@ local function contract(sandbox)
       assert.equal("SIGINT", process:wait().signal)
     end)
 
-    it("ends with its command, though a child that ignores the hang-up holds the terminal", function()
+    it("ends with its command, though a child deaf to the hang-up holds the terminal", function()
       local result = assert(session:exec(
         "trap '' HUP; (sleep 87 &); i=0; while [ $i -lt 500 ]; do echo line $i; i=$((i + 1)); done",
         { pty = true, timeout = 20 }))
