@@ -27,6 +27,7 @@ struct mcg_errand {
   bool begun; /* the start was told: its end must be, too */
   bool stdin_closed;
   mcg_decision decision;
+  json_t *detail; /* {"asked": what the guardrail put something else in the place of}; or NULL */
   mcg_audit_op *audit; /* from the start to the finish; or NULL */
   step *steps, **steps_end;
 };
@@ -172,6 +173,7 @@ void mcg_errand_free(errand *self)
   mcg_environment_free(self->argv);
   mcg_environment_free(self->env);
   mcg_decision_fini(&self->decision);
+  json_decref(self->detail);
   while (self->steps) {
     step *it = self->steps;
     self->steps = it->next;
@@ -297,12 +299,13 @@ static bool told(const mcg_exec *exec, mcg_hook hook)
 static int rewrite(errand *self, const json_t *list, mcg_error **err)
 {
   size_t count = json_array_size(list);
+  self->detail = json_pack("{s:o}", "asked", mcg_command_json(&self->spec));
   char **argv = calloc(count + 1, sizeof *argv);
-  bool good = argv != NULL;
+  bool good = argv && self->detail;
   for (size_t i = 0; good && i < count; i++)
     good = (argv[i] = strdup(json_string_value(json_array_get(list, i)))) != NULL;
   if (!good) {
-    mcg_environment_free(argv);
+    if (argv) mcg_environment_free(argv);
     return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a command");
   }
   mcg_environment_free(self->argv);
@@ -324,6 +327,7 @@ static mcg_event event_of(const errand *self, const char *op)
                      .shell = spec->shell,
                      .tool = spec->tool,
                      .cwd = spec->cwd,
+                     .detail = self->detail,
                      .decision = {decision->by, decision->rule, decision->reason}};
 }
 

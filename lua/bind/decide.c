@@ -314,6 +314,7 @@ static int ask_protected(lua_State *L)
   lua_call(L, 5, 1);
   q->task = luaL_checkudata(L, -1, MCG_LUA_TASK);
   q->task->owed = q->task->inside = true;
+  q->task->tool = NULL;       /* whoever waits outside meanwhile, it is not his tool's */
   lua_setfield(L, 1, "task"); /* the question's environment */
   a->task = q->task;
   return 0;

@@ -182,7 +182,9 @@ describe("a guardrail", function()
     local session = open { guardrail = function() return { rewrite = { "echo", "instead" } } end }
     assert.equal("instead\n", assert(session:exec "rm -rf /").stdout)
     session:close()
-    assert.same({ "echo", "instead" }, logged("exec", "start")[1].argv)
+    local event = logged("exec", "start")[1]
+    assert.same({ "echo", "instead" }, event.argv)
+    assert.equal("rm -rf /", event.detail.asked.shell) -- what was asked for is in the log, too
   end)
 
   it("everything that is no plain yes is a no", function()
