@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CODED_MIN 6 /* shorter ones are looked for as they are only */
+#define CODED_MIN 8 /* shorter ones are looked for as they are only */
 
 typedef struct secret {
   char *bytes;
@@ -60,23 +60,36 @@ static bool add(mcg_secrets *secrets, char *bytes, size_t len, bool given)
   return true;
 }
 
-static bool add_hex(mcg_secrets *secrets, const void *bytes, size_t len)
+static bool add_hex(mcg_secrets *secrets, const void *bytes, size_t len, bool upper)
 {
   char *hex = malloc(2 * len);
   if (hex) mcg_hex(bytes, len, hex);
+  for (size_t i = 0; hex && upper && i < 2 * len; i++)
+    if (hex[i] >= 'a') hex[i] = (char)(hex[i] - 'a' + 'A');
   return add(secrets, hex, 2 * len, false);
 }
 
-/* Without what depends on the bytes that follow: the last digits and the padding. */
-static bool add_base64(mcg_secrets *secrets, const char *bytes, size_t len)
+/* As it is in the base64 of a longer text, `before` bytes into a group of three: without the digits
+ * that depend on what is before and behind it too. */
+static bool add_base64(mcg_secrets *secrets, const char *bytes, size_t len, size_t before)
 {
-  char *coded = mcg_base64_encode(bytes, len - len % 3);
-  return add(secrets, coded, len / 3 * 4, false);
+  static const size_t shared[] = {0, 2, 3}; /* digits at the start */
+  size_t total = before + len; /* the last group has as many digits of its own as bytes */
+  size_t digits = total / 3 * 4 + total % 3 - shared[before];
+  char *padded = calloc(1, total + 2), *coded = NULL;
+  if (padded) {
+    memcpy(padded + before, bytes, len);
+    coded = mcg_base64_encode(padded, total + 2);
+    explicit_bzero(padded, total);
+  }
+  free(padded);
+  if (coded) memmove(coded, coded + shared[before], digits);
+  return add(secrets, coded, digits, false);
 }
 
-static bool add_percent(mcg_secrets *secrets, const char *bytes, size_t len)
+static bool add_percent(mcg_secrets *secrets, const char *bytes, size_t len, bool upper)
 {
-  static const char digits[] = "0123456789ABCDEF";
+  const char *digits = upper ? "0123456789ABCDEF" : "0123456789abcdef";
   char *coded = malloc(3 * len);
   size_t at = 0;
   for (size_t i = 0; coded && i < len; i++) {
@@ -94,14 +107,23 @@ static bool add_percent(mcg_secrets *secrets, const char *bytes, size_t len)
   return add(secrets, coded, at, false);
 }
 
+static bool add_codings(mcg_secrets *secrets, const void *bytes, size_t len)
+{
+  for (size_t before = 0; before < 3; before++)
+    if (!add_base64(secrets, bytes, len, before)) return false;
+  for (int upper = 0; upper < 2; upper++)
+    if (!add_hex(secrets, bytes, len, upper) || !add_percent(secrets, bytes, len, upper))
+      return false;
+  return true;
+}
+
 bool mcg_secrets_add(mcg_secrets *secrets, const void *bytes, size_t len)
 {
   if (!len) return true;
   char *copy = malloc(len);
   if (copy) memcpy(copy, bytes, len);
   if (!add(secrets, copy, len, true)) return false;
-  return len < CODED_MIN || (add_hex(secrets, bytes, len) && add_base64(secrets, bytes, len) &&
-                             add_percent(secrets, bytes, len));
+  return len < CODED_MIN || add_codings(secrets, bytes, len);
 }
 
 json_t *mcg_secrets_json(const mcg_secrets *secrets)

@@ -152,7 +152,12 @@ static void secrets_are_struck_out(void **state)
   SECRET("x\xff\xfe", "{\"base64\":\"Kioq/g==\"}"); /* ***\xfe */
   SECRET("7333637265742f746f6b656e", "\"***\"");    /* xxd -p */
   SECRET("czNjcmV0L3Rva2Vu", "\"***\"");            /* base64 */
-  SECRET("s3cret%2Ftoken", "\"***\"");
+  SECRET("s3cret%2Ftoken s3cret%2ftoken", "\"*** ***\"");
+  SECRET("7333637265742F746F6B656E", "\"***\"");
+  /* printf u:s3cret/token | base64; with another letter before, and two more */
+  SECRET("dTpzM2NyZXQvdG9rZW4=", "\"dTp***4=\"");
+  SECRET("dXU6czNjcmV0L3Rva2Vu", "\"dXU6***\"");
+  SECRET("dXV1OnMzY3JldC90b2tlbg==", "\"dXV1On***g==\"");
   json_t *value = json_pack("{s:[s]}", "k", "is s3cret");
   mcg_text text = {0};
   mcg_text_json(&text, secrets, value);

@@ -108,8 +108,8 @@ local FIELDS = {
   usage = "table",
 }
 
----A line as an event; nil when it is none. Anybody may have written it: a field of another type than
----ours is left out.
+---A line as an event; nil when it is none. Anybody may have written it: a field of another type
+---than ours is left out.
 local function read_event(raw)
   local event = core.decode(raw)
   if type(event) ~= "table" then return nil end
