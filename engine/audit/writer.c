@@ -219,7 +219,8 @@ static int thread_start(struct mcg_writer *writer, mcg_error **err)
   int rc = uv_async_init(writer->sink->engine->loop, &made->async, on_async);
   if (rc < 0) {
     free(made);
-    return mcg_fail_errno(err, -rc, NULL, "wake for the audit log");
+    return mcg_fail(err, MCG_AUDIT_FAILED, "raise the limit on open files (ulimit -n)",
+                    "the audit log: have its thread wake the loop: %s", uv_strerror(rc));
   }
   uv_unref((uv_handle_t *)&made->async);
   made->async.data = made;
@@ -230,7 +231,8 @@ static int thread_start(struct mcg_writer *writer, mcg_error **err)
   writer->waker = NULL;
   made->writer = NULL;
   uv_close((uv_handle_t *)&made->async, waker_closed);
-  return mcg_fail_errno(err, number, NULL, "start a thread for the audit log");
+  return mcg_fail(err, MCG_AUDIT_FAILED, "raise the limit on processes (ulimit -u)",
+                  "the audit log: start its thread: %s", strerror(number));
 }
 
 /* ---- the loop's side ------------------------------------------------------------------------ */
