@@ -119,7 +119,7 @@ local function split_hooks(config, functions, level)
   for name, hook in pairs(hooks) do
     if not HOOKS[name] then
       local near = type(name) == "string" and core.nearest(name, hook_names())
-      misuse(level + 1, "there is no hook '%s'%s", tostring(name),
+      misuse(level + 1, "hooks: there is no hook '%s'%s", tostring(name),
         near and (" (did you mean '%s'?)"):format(near) or "; there are "
           .. table.concat(hook_names(), ", "))
     end
