@@ -202,7 +202,8 @@ describe("a hook", function()
       end))
     end
     assert.matches("decide_spec.lua:%d+: mooncage: open: hooks: there is no hook "
-      .. "'on_sandbox_strat' %(did you mean 'on_sandbox_start'%?%)", try { on_sandbox_strat = print })
+      .. "'on_sandbox_strat' %(did you mean 'on_sandbox_start'%?%)",
+      try { on_sandbox_strat = print })
     assert.matches("open: hooks.on_sandbox_start must be a function, not a string",
       try { on_sandbox_start = "x" })
     assert.matches("open: hooks must be a table of functions, not a function", try(print))
