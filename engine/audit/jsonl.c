@@ -42,7 +42,7 @@ static int refuse(const jsonl *self, mcg_error **err, const char *what)
   return mcg_fail(err, MCG_AUDIT_FAILED,
                   "name a file that can be written with --audit FILE (config: audit = "
                   "mooncage.audit.jsonl { path = ... }), or write audit = false to have no log",
-                  "the audit log %s: %s", path ? path : "", what);
+                  "the audit log%s%s: %s", path ? " " : "", path ? path : "", what);
 }
 
 static int refuse_errno(const jsonl *self, mcg_error **err, const char *step, int number)
