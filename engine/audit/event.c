@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#define DETAIL_MAX ((size_t)64 << 10)
 #define KEY(text, name) mcg_text_literal(text, ",\"" name "\":")
 
 static void put_foreign(mcg_text *text, const mcg_secrets *secrets, const char *value)
@@ -43,6 +44,29 @@ static void put_error(mcg_text *text, const mcg_error *error, const mcg_secrets 
   KEY(text, "message");
   put_foreign(text, secrets, error->message ? error->message : "");
   mcg_text_literal(text, "}");
+}
+
+/* An object of any size: one that is too large stands as its length and hash. */
+static void put_detail(mcg_text *text, const json_t *detail, const mcg_secrets *secrets)
+{
+  size_t start = text->len;
+  mcg_text_json(text, secrets, detail);
+  size_t len = text->len - start;
+  if (text->failed || len <= DETAIL_MAX) return;
+  mcg_sha256 hash;
+  uint8_t digest[32];
+  char hex[64];
+  mcg_sha256_init(&hash);
+  mcg_sha256_update(&hash, text->data + start, len);
+  mcg_sha256_final(&hash, digest);
+  mcg_hex(digest, sizeof digest, hex);
+  text->len = start;
+  mcg_text_literal(text, "{\"len\":");
+  mcg_text_whole(text, len);
+  KEY(text, "sha256");
+  mcg_text_literal(text, "\"");
+  mcg_text_put(text, hex, sizeof hex);
+  mcg_text_literal(text, "\"}");
 }
 
 /* Seconds with six digits after the point at most: below 2^53 millionths this is the shortest
@@ -115,7 +139,7 @@ static void put_to_hash(mcg_text *text, const mcg_event *event, const mcg_stamp 
   if (event->decision.by) put_decision(text, event, secrets);
   if (event->detail) {
     KEY(text, "detail");
-    mcg_text_json(text, secrets, event->detail);
+    put_detail(text, event->detail, secrets);
   }
   if (stamp->duration_s >= 0) {
     KEY(text, "duration");

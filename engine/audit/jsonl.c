@@ -137,7 +137,7 @@ static off_t line_start(int fd, off_t end)
 static int read_last(jsonl *self, off_t from, off_t end, tail *out, mcg_error **err)
 {
   size_t len = (size_t)(end - from);
-  if (len > MCG_LINE_MAX * 4) return refuse(self, err, "its last line is too long to be ours");
+  if (len > MCG_LINE_MAX) return refuse(self, err, "its last line is too long to be ours");
   auto_free char *line = malloc(len);
   if (!line || pread(self->fd, line, len, from) != (ssize_t)len)
     return refuse(self, err, "its last line cannot be read");

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 #define MCG_HASH_LEN 64
-#define MCG_LINE_MAX ((size_t)256 << 10) /* no event is longer: its parts are cut */
+#define MCG_LINE_MAX ((size_t)1 << 20) /* no event is longer: its parts are cut */
 
 /* One event without its holes. Shared by the sinks; the text is never changed. */
 typedef struct mcg_line {

@@ -93,6 +93,23 @@ static void many_writers_one_chain(void **state)
   json_decref(report);
 }
 
+/* No line is so long that the next writer would not believe it. */
+static void a_large_detail_is_cut(void **state)
+{
+  (void)state;
+  json_t *detail = json_object(), *list = json_array();
+  for (int i = 0; i < 20000; i++)
+    json_array_append_new(list, json_string("a candidate, and why it does not fit"));
+  json_object_set_new(detail, "candidates", list);
+  const mcg_event event = {.detail = detail};
+  const mcg_stamp stamp = {.op = "select", .phase = "point", .id = "x", .duration_s = -1};
+  mcg_line *line = mcg_event_line(&event, &stamp, NULL);
+  assert_non_null(line);
+  assert_true(line->len < 1024);
+  mcg_line_unref(line);
+  json_decref(detail);
+}
+
 /* A writer that may not wait leaves a file that another holds alone. */
 static void who_may_not_wait_does_not(void **state)
 {
@@ -190,6 +207,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(many_writers_one_chain, place, unplace),
+      cmocka_unit_test(a_large_detail_is_cut),
       cmocka_unit_test_setup_teardown(who_may_not_wait_does_not, place, unplace),
       cmocka_unit_test_setup_teardown(a_limit_on_files_leaves_it_whole, place, unplace),
       cmocka_unit_test_setup_teardown(an_anchor_may_be_behind, place, unplace),
