@@ -185,22 +185,41 @@ end
 
 -- ---- guardrail ------------------------------------------------------------------------------
 
+---The list of a rewrite; an empty one, which is refused, where there are holes or other keys.
+local function arguments(list)
+  local argv, count = {}, 0
+  for _ in next, list do count = count + 1 end
+  for i = 1, count do
+    argv[i] = rawget(list, i)
+    if argv[i] == nil then return core.array {} end
+  end
+  return core.array(argv)
+end
+
+---A text of at most 64 KiB, or nil; the engine looks for secrets in it and shows less.
+local function short(text)
+  if type(text) ~= "string" then return nil end
+  local last = math.min(#text, 65536)
+  while last < #text and math.floor(text:byte(last + 1) / 64) == 2 do last = last - 1 end -- UTF-8
+  return text:sub(1, last)
+end
+
 ---What a guardrail says, as data. All that is not a plain yes is a no; what makes no sense is said.
 local function verdict(said, reason, rule)
-  if reason ~= nil and type(reason) ~= "string" then reason = nil end
-  if rule ~= nil and type(rule) ~= "string" then rule = nil end
+  reason, rule = short(reason), short(rule)
   if said == true then return { allow = true, reason = reason, rule = rule } end
   if said == false then return { allow = false, reason = reason, rule = rule } end
   if said == "ask" then return { ask = true, reason = reason, rule = rule } end
-  local warn = type(said) == "table" and rawget(said, "warn")
-  if type(warn) == "string" then
-    return { allow = true, warn = warn, reason = reason or warn, rule = rule }
-  end
-  local rewrite = type(said) == "table" and rawget(said, "rewrite")
-  if type(rewrite) == "table" then
-    local argv = {}
-    for i = 1, #rewrite do argv[i] = rawget(rewrite, i) end
-    return { rewrite = core.array(argv), reason = reason, rule = rule }
+  local only = type(said) == "table" and next(said) -- one key: who says two things says nothing
+  if only and next(said, only) == nil then
+    local value = rawget(said, only)
+    if only == "warn" and type(value) == "string" then
+      value = short(value)
+      return { allow = true, warn = value, reason = reason or value, rule = rule }
+    end
+    if only == "rewrite" and type(value) == "table" then
+      return { rewrite = arguments(value), reason = reason, rule = rule }
+    end
   end
   return { allow = false, rule = rule, reason = ("it returned %s, which is no decision"):format(
     type(said) == "string" and ("%q"):format(said:sub(1, 40)) or "a value of type " .. type(said)) }
