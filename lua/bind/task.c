@@ -500,7 +500,8 @@ int mcg_lua_task_current(lua_State *L)
   return 1;
 }
 
-/* core.tasks() -> the tasks that are not over, but the one that asks */
+/* core.tasks() -> the tasks that are not over, but the one that asks; hooks that were left behind are
+ * nobody's to wait for, whatever they make of having been canceled */
 int mcg_lua_tasks(lua_State *L)
 {
   mcg_lua *host = mcg_lua_host(L);
@@ -508,7 +509,7 @@ int mcg_lua_tasks(lua_State *L)
   lua_rawgeti(L, LUA_REGISTRYINDEX, host->live_ref);
   int n = 0, list = lua_gettop(L) - 1;
   for (mcg_task *t = host->live; t; t = t->older) {
-    if (t == host->current) continue;
+    if (t == host->current || (t->inside && t->canceled)) continue;
     lua_pushlightuserdata(L, t);
     lua_rawget(L, list + 1);
     lua_rawseti(L, list, ++n);

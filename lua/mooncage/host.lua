@@ -48,7 +48,8 @@ function host.run_script(chunk, words, tell)
   local killed_by
   for name in pairs(SIGNALS) do
     core.terminal.on_signal(name, function()
-      killed_by = killed_by or name
+      if killed_by then core.exit(128 + SIGNALS[killed_by]) end -- it was asked to end before
+      killed_by = name
       host.cancel_all()
     end)
   end

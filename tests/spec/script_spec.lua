@@ -136,6 +136,33 @@ describe("a script", function()
     assert.equal(143, status)
   end)
 
+  it("that goes on after a signal is ended by the next, and its sessions closed", function()
+    local status = script([[
+      local mooncage = require "mooncage"
+      local session = assert(mooncage.open())
+      session:start "sleep 83"
+      io.stdout:setvbuf "no"
+      print "up"
+      while true do pcall(mooncage.sleep, 0.1) end
+    ]], send "TERM" .. " sleep 0.3; kill -TERM $pid;")
+    assert.equal(143, status)
+    assert.equal("", support.host "pgrep -f '^sleep 83$'")
+  end)
+
+  it("does not wait for a hook that was left behind and goes on all the same", function()
+    local status, output = script [[
+      local mooncage = require "mooncage"
+      local hooks = {
+        on_sandbox_exec_end = function() while true do pcall(mooncage.sleep, 0.1) end end,
+      }
+      mooncage.with({ hooks = hooks, hook_timeout_s = 0.1 }, function(session)
+        print(session:exec("true").ok)
+      end)
+    ]]
+    assert.equal(0, status)
+    assert.truthy(output:find("true\n", 1, true), output)
+  end)
+
   it("that never comes back to the loop can be interrupted all the same", function()
     local loops = { "while true do end", "local t = {} while true do t.x = tostring(t) end" }
     for _, loop in ipairs(loops) do
