@@ -1,6 +1,6 @@
 /* describe.c: what an engine's backends are and what options they take, for hosts that check a
  * candidate before they open it, and for --help. */
-#include "select.h"
+#include "decide/select.h"
 #include "engine.h"
 
 #include <jansson.h>

@@ -3,7 +3,7 @@
  *
  * Nothing is concluded from version numbers. */
 #include "audit/audit.h"
-#include "session.h"
+#include "session/session.h"
 #include "spawner.h"
 #include <string.h>
 #include <sys/resource.h>

@@ -5,7 +5,7 @@
  * Queueing is a pointer store: no system call. The check handle also keeps the loop alive while any
  * fiber lives. A fiber keeps its stack and its timer through all its lives; they go when the engine
  * closes. Nothing here knows what runs on a fiber. */
-#include "ask.h"
+#include "decide/ask.h"
 #include "fiber_switch.h"
 #include <errno.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 /* audit.c: events of a session to its sinks: starts, finishes, points. What a line looks like is in
  * event.c, how it gets there in writer.c. */
 #include "audit.h"
-#include "base64.h"
+#include "service/base64.h"
 #include "engine.h"
 #include "sink.h"
 #include "sinks.h"

@@ -14,7 +14,7 @@
 #ifndef MCG_AUDIT_H
 #define MCG_AUDIT_H
 
-#include "session.h"
+#include "session/session.h"
 
 typedef struct mcg_audit_op mcg_audit_op;
 

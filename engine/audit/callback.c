@@ -1,6 +1,6 @@
 /* callback.c: events told to the host, as questions that it answers when it has them. Their chain is
  * the session's own, and begins with it: what the host does with the lines is its affair. */
-#include "ask.h"
+#include "decide/ask.h"
 #include "sinks.h"
 #include <string.h>
 

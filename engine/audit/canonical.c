@@ -1,8 +1,8 @@
 /* canonical.c: strings, numbers and values in the one spelling of RFC 8785. */
 #include "canonical.h"
 #include "audit.h"
-#include "base64.h"
-#include "sha256.h"
+#include "service/base64.h"
+#include "service/sha256.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* redact.c: values that must not be written anywhere, and their removal from what is. As they are
  * known they are also known in hexadecimal, in base64 and percent-encoded, where they are long enough
  * for that to mean something. What a program does to a secret beyond that cannot be caught. */
-#include "base64.h"
+#include "service/base64.h"
 #include "canonical.h"
-#include "sha256.h"
+#include "service/sha256.h"
 #include <stdlib.h>
 #include <string.h>
 

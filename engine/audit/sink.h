@@ -6,7 +6,7 @@
 
 #include "audit.h"
 #include "canonical.h"
-#include "sha256.h"
+#include "service/sha256.h"
 #include <pthread.h>
 #include <stdatomic.h>
 

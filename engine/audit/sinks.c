@@ -2,7 +2,7 @@
  * opened once. */
 #include "sinks.h"
 #include "anchor.h"
-#include "config.h"
+#include "config/config.h"
 #include <errno.h>
 #include <limits.h>
 #include <string.h>

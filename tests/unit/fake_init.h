@@ -3,7 +3,7 @@
 #define TEST_FAKE_INIT_H
 
 #include "host.h"
-#include "stream.h"
+#include "stream/stream.h"
 #include "engine.h"
 #include <dirent.h>
 #include <fcntl.h>

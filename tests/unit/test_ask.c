@@ -1,6 +1,6 @@
 /* Questions to the host: asked from the loop, answered once, at once or later, by a host that may
  * take longer than the one who asks waits. */
-#include "ask.h"
+#include "decide/ask.h"
 #include "host.h"
 
 typedef struct asker {

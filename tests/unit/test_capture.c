@@ -1,5 +1,5 @@
 /* Bounded capture: everything while it fits, head and tail and true counts when it does not. */
-#include "capture.h"
+#include "session/capture.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

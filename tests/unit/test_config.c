@@ -1,5 +1,5 @@
 /* Configuration: what is taken, what is refused and how the refusal reads. */
-#include "config.h"
+#include "config/config.h"
 #include "host.h"
 
 typedef struct refused {

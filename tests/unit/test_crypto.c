@@ -1,6 +1,6 @@
 /* SHA-256 against FIPS 180-4's examples, base64 against RFC 4648's. */
-#include "base64.h"
-#include "crypto.h"
+#include "service/base64.h"
+#include "service/crypto.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

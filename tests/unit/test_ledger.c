@@ -1,6 +1,6 @@
 /* The files behind a quota: what is live, what is over, what an engine that was killed has left. */
 #include "host.h"
-#include "ledger.h"
+#include "decide/ledger.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

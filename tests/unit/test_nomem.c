@@ -1,7 +1,7 @@
 /* Memory that runs out: whichever request is refused, the call says `nomem`, every operation that was
  * started still completes once, and nothing is lost. The linker gives us the engine's requests. */
 #include "turning.h"
-#include "manifest.h"
+#include "config/manifest.h"
 #include <jansson.h>
 #include <sys/mman.h>
 

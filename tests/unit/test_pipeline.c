@@ -1,5 +1,5 @@
 /* The way of a command, as a host in C goes it: asked by questions, told by hooks, told once each. */
-#include "ask.h"
+#include "decide/ask.h"
 #include "host.h"
 
 static char order[1024]; /* what the host was asked and told, in order */

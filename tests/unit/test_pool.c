@@ -1,6 +1,6 @@
 /* Parked sandboxes: of one kind, never used before, never used twice, gone with the engine. */
 #include "host.h"
-#include "session.h"
+#include "session/session.h"
 
 static const char *const pooled = "{\"pool\":{\"size\":2},\"labels\":{\"n\":\"1\"}}";
 

@@ -1,6 +1,6 @@
 /* SHA-256 against FIPS 180-4's and NIST's examples, HMAC against RFC 4231's; and against libcrypto. */
-#include "crypto.h"
-#include "sha256.h"
+#include "service/crypto.h"
+#include "service/sha256.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* A tenant's overrides: what tightens is taken, what loosens is refused and named; ids. */
 #include "host.h"
-#include "tenant.h"
+#include "decide/tenant.h"
 #include <string.h>
 
 static json_t *parse(const char *text)

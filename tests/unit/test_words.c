@@ -1,6 +1,6 @@
 /* Shell text as words: what is one simple command of plain words, checked against /bin/sh itself, and
  * what is not. */
-#include "words.h"
+#include "decide/words.h"
 #include "cmocka_all.h"
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -1,0 +1,536 @@
+/* tenant.c: a tenant's overrides over a configuration: each key has a rule by which it can only
+ * tighten. What names no rule here cannot be changed by a tenant at all. */
+#include "tenant.h"
+#include "config/config.h"
+#include "select.h"
+#include "service/sha256.h"
+#include <string.h>
+
+#define ID_MAX 64
+
+typedef struct merge {
+  mcg_engine *engine;
+  json_t *root; /* the result */
+  mcg_quota *quota;
+} merge;
+
+/* ---- ids ---------------------------------------------------------------------------------- */
+
+static bool id_char(char c)
+{
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '_';
+}
+
+/* What the id is stays out of the message: it may be anything. */
+int mcg_tenant_check(const json_t *id, const mcg_where *where, mcg_error **err)
+{
+  static const char fix[] = "use letters, digits, - and _, at most 64 of them";
+  const char *text;
+  if (mcg_check_string(id, where, &text, err) < 0) return -1;
+  size_t len = strlen(text);
+  if (len == 0) return mcg_check_fail(where, err, fix, "it is empty");
+  if (len > ID_MAX) return mcg_check_fail(where, err, fix, "it is longer than %d bytes", ID_MAX);
+  for (size_t i = 0; i < len; i++)
+    if (!id_char(text[i]))
+      return mcg_check_fail(where, err, fix, "byte %zu is no letter, digit, - or _", i + 1);
+  return 0;
+}
+
+void mcg_tenant_key(const char *id, char key[MCG_TENANT_KEY])
+{
+  mcg_sha256 hash;
+  uint8_t digest[32];
+  mcg_sha256_init(&hash);
+  mcg_sha256_update(&hash, id, strlen(id));
+  mcg_sha256_final(&hash, digest);
+  mcg_hex(digest, MCG_TENANT_KEY / 2, key);
+  key[MCG_TENANT_KEY - 1] = '\0';
+}
+
+/* ---- small ones --------------------------------------------------------------------------- */
+
+static int looser(const char *key, mcg_error **err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static int looser(const char *key, mcg_error **err, const char *format, ...)
+{
+  va_list args;
+  va_start(args, format);
+  auto_free char *text = mcg_format_line(format, args);
+  va_end(args);
+  return mcg_fail(err, MCG_INVALID, "a tenant can only tighten what the configuration says",
+                  "%s: %s", key, text ? text : "it is looser");
+}
+
+static int set(json_t *object, const char *key, json_t *take_value, mcg_error **err)
+{
+  if (take_value && json_object_set_new(object, key, take_value) == 0) return 0;
+  return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a tenant's configuration");
+}
+
+/* The object at `key` of the result, made if it is not there. */
+static json_t *inner(merge *m, const char *key)
+{
+  json_t *object = json_object_get(m->root, key);
+  if (json_is_object(object)) return object;
+  object = json_object();
+  return object && json_object_set_new(m->root, key, object) == 0 ? object : NULL;
+}
+
+static bool in_list(const json_t *list, const json_t *value)
+{
+  for (size_t i = 0; i < json_array_size(list); i++)
+    if (json_equal(json_array_get(list, i), value)) return true;
+  return false;
+}
+
+static int index_of(const char *word, const char *const *names)
+{
+  for (int i = 0; names[i]; i++)
+    if (strcmp(names[i], word) == 0) return i;
+  return -1;
+}
+
+/* ---- limits ------------------------------------------------------------------------------- */
+
+static int merge_limits(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+{
+  const mcg_where base_where = {.key = "limits"};
+  mcg_limits base = {0}, own = {0};
+  if (mcg_limits_read(given, where, &own, err) < 0 ||
+      mcg_limits_read(json_object_get(m->root, "limits"), &base_where, &base, err) < 0)
+    return -1;
+  mcg_limits_default(&base);
+  auto_json json_t *most = mcg_limits_json(&base);
+  json_t *limits = inner(m, "limits");
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)given, key, value)
+  {
+    const json_t *bound = json_object_get(most, key);
+    auto_free char *path = mcg_format("limits.%s", key);
+    if (bound && json_number_value(value) > json_number_value(bound))
+      return looser(path, err, "%.15g is looser than %.15g", json_number_value(value),
+                    json_number_value(bound));
+    if (!limits || json_object_set(limits, key, value) < 0)
+      return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a tenant's configuration");
+  }
+  return 0;
+}
+
+/* ---- network ------------------------------------------------------------------------------ */
+
+typedef enum reach { REACH_NONE, REACH_RULES, REACH_OPEN, REACH_HOST } reach;
+
+static reach reach_of(const json_t *network)
+{
+  const char *name = json_string_value(network);
+  if (name)
+    return strcmp(name, "none") == 0   ? REACH_NONE
+           : strcmp(name, "host") == 0 ? REACH_HOST
+                                       : REACH_OPEN;
+  const char *by_default = json_string_value(json_object_get(network, "default"));
+  if (by_default && strcmp(by_default, "allow") == 0) return REACH_OPEN;
+  return json_array_size(json_object_get(network, "allow")) ? REACH_RULES : REACH_NONE;
+}
+
+/* Every rule that allows must be one of the configuration's, and all that deny stay. */
+static int keep_rules(const json_t *base, json_t *given, mcg_error **err)
+{
+  const json_t *allowed = json_object_get(base, "allow");
+  const json_t *allow = json_object_get(given, "allow"), *denied = json_object_get(base, "deny");
+  if (reach_of(base) == REACH_RULES)
+    for (size_t i = 0; i < json_array_size(allow); i++)
+      if (!in_list(allowed, json_array_get(allow, i)))
+        return looser("network.allow", err, "rule %zu is not one of the configuration's", i + 1);
+  if (!json_array_size(denied)) return 0;
+  json_t *deny = json_copy(json_object_get(given, "deny"));
+  if (!deny) deny = json_array();
+  for (size_t i = 0; i < json_array_size(denied); i++)
+    if (!in_list(deny, json_array_get(denied, i)))
+      json_array_append(deny, json_array_get(denied, i));
+  return set(given, "deny", deny, err);
+}
+
+static int merge_network(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+{
+  static const char *const names[] = {"none", "rules", "open", "host"};
+  auto_json json_t *base = json_incref(json_object_get(m->root, "network"));
+  mcg_network ignored;
+  bool written;
+  if (!json_is_string(given) && mcg_check_object(given, where, err) < 0) return -1;
+  auto_error mcg_error *not_here = NULL; /* `unenforceable` is told when it is opened */
+  if (mcg_network_read(given, where, &ignored, &written, &not_here) < 0 &&
+      not_here->code == MCG_INVALID) {
+    *err = mcg_steal_pointer(&not_here);
+    return -1;
+  }
+  reach most = base ? reach_of(base) : REACH_NONE, asked = reach_of(given);
+  if (asked > most)
+    return looser("network", err, "\"%s\" is looser than \"%s\"", names[asked], names[most]);
+  json_t *own = json_copy((json_t *)given);
+  if (set(m->root, "network", own, err) < 0) return -1;
+  return json_is_object(own) && json_is_object(base) ? keep_rules(base, own, err) : 0;
+}
+
+/* ---- requirements ------------------------------------------------------------------------- */
+
+static int raise_isolation(json_t *wanted, const json_t *value, const mcg_where *where,
+                           mcg_error **err)
+{
+  const char *asked, *least = json_string_value(json_object_get(wanted, "min_isolation"));
+  if (mcg_check_string(value, where, &asked, err) < 0) return -1;
+  int level = index_of(asked, mcg_isolation_names);
+  if (level < 0) {
+    const char *near = mcg_nearest(asked, mcg_isolation_names);
+    auto_free char *fix = near ? mcg_format("did you mean `%s`?", near)
+                               : mcg_format("write none, namespace, container, gvisor or vm");
+    return mcg_check_fail(where, err, fix, "\"%s\" is no isolation", asked);
+  }
+  if (least && level < index_of(least, mcg_isolation_names))
+    return looser("requirements.min_isolation", err, "%s is weaker than %s", asked, least);
+  return json_object_set(wanted, "min_isolation", (json_t *)value);
+}
+
+static int lower_price(json_t *wanted, const json_t *value, const mcg_where *where, mcg_error **err)
+{
+  const json_t *most = json_object_get(wanted, "max_usd_per_minute");
+  double asked;
+  if (mcg_check_number(value, where, 0, 1e9, false, &asked, err) < 0) return -1;
+  if (most && asked > json_number_value(most))
+    return looser("requirements.max_usd_per_minute", err, "%.15g is more than %.15g", asked,
+                  json_number_value(most));
+  return json_object_set(wanted, "max_usd_per_minute", (json_t *)value);
+}
+
+static int join_lists(json_t *wanted, const char *key, const json_t *value, const mcg_where *where,
+                      mcg_error **err)
+{
+  if (mcg_check_list(value, where, err) < 0) return -1;
+  json_t *both = json_copy(json_object_get(wanted, key));
+  if (!both) both = json_array();
+  for (size_t i = 0; i < json_array_size(value); i++)
+    if (!in_list(both, json_array_get(value, i))) json_array_append(both, json_array_get(value, i));
+  return set(wanted, key, both, err);
+}
+
+static int merge_requirements(merge *m, const json_t *given, const mcg_where *where,
+                              mcg_error **err)
+{
+  static const char *const known[] = {
+      "min_isolation", "max_usd_per_minute", "capabilities", "not_backends", "backends",
+      "network",       "persistent",         "pty",          "region",       NULL};
+  if (mcg_check_keys(given, known, where, err) < 0) return -1;
+  json_t *wanted = inner(m, "requirements"), *value;
+  if (!wanted) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a tenant's configuration");
+  const char *key;
+  json_object_foreach((json_t *)given, key, value)
+  {
+    const mcg_where at = {.up = where, .key = key};
+    const json_t *base = json_object_get(wanted, key);
+    int rc;
+    if (strcmp(key, "min_isolation") == 0) {
+      rc = raise_isolation(wanted, value, &at, err);
+    } else if (strcmp(key, "max_usd_per_minute") == 0) {
+      rc = lower_price(wanted, value, &at, err);
+    } else if (strcmp(key, "capabilities") == 0 || strcmp(key, "not_backends") == 0) {
+      rc = join_lists(wanted, key, value, &at, err);
+    } else { /* one word of the configuration's cannot be taken back */
+      auto_free char *path = mcg_where_text(&at);
+      if (base && !json_equal(base, value))
+        return looser(path ? path : key, err, "the configuration says otherwise");
+      rc = json_object_set(wanted, key, value);
+    }
+    if (rc < 0) return -1;
+  }
+  return 0;
+}
+
+/* ---- candidates --------------------------------------------------------------------------- */
+
+static const char *candidate_id(const json_t *candidate)
+{
+  const char *id = json_string_value(candidate);
+  if (!id) id = json_string_value(json_object_get(candidate, "id"));
+  return id ? id : "jail";
+}
+
+static const char *candidate_name(const json_t *candidate)
+{
+  const char *name = json_string_value(json_object_get(candidate, "name"));
+  return name ? name : candidate_id(candidate);
+}
+
+static int isolation_of(mcg_engine *engine, const json_t *candidate)
+{
+  const mcg_backend *backend = mcg_engine_backend(engine, candidate_id(candidate));
+  if (!backend) return (int)MCG_ISOLATION_VM + 1; /* refused later */
+  mcg_traits traits = {.isolation = backend->isolation};
+  const json_t *given = json_object_get(candidate, "options");
+  auto_json json_t *options = json_is_object(given) ? json_incref((json_t *)given) : json_object();
+  if (backend->traits && options) backend->traits(options, &traits);
+  return (int)traits.isolation;
+}
+
+/* The configuration's candidates, as a list in any case. */
+static json_t *base_candidates(const json_t *root)
+{
+  const json_t *list = json_object_get(root, "candidates"), *one = json_object_get(root, "backend");
+  if (json_is_array(list)) return json_incref((json_t *)list);
+  json_t *made = json_array();
+  json_array_append_new(made, one ? json_incref((json_t *)one) : json_string("jail"));
+  return made;
+}
+
+/* A name means those of the configuration; a table is a candidate of the tenant's own, which must
+ * isolate no less than the weakest of the configuration's does. */
+static int choose_one(merge *m, const json_t *base, int weakest, const json_t *given,
+                      const mcg_where *where, json_t *out, mcg_error **err)
+{
+  const char *name = json_string_value(given);
+  if (!name) {
+    if (mcg_check_object(given, where, err) < 0) return -1;
+    auto_free char *path = mcg_where_text(where);
+    if (isolation_of(m->engine, given) < weakest)
+      return looser(path ? path : "candidates", err, "%s isolates less than %s",
+                    candidate_id(given), mcg_isolation_names[weakest]);
+    return json_array_append(out, (json_t *)given);
+  }
+  const char *names[65] = {NULL};
+  size_t before = json_array_size(out), count = 0;
+  for (size_t i = 0; i < json_array_size(base); i++) {
+    json_t *candidate = json_array_get(base, i);
+    if (count < 64) names[count++] = candidate_name(candidate);
+    if (strcmp(candidate_name(candidate), name) == 0 || strcmp(candidate_id(candidate), name) == 0)
+      json_array_append(out, candidate);
+  }
+  if (json_array_size(out) > before) return 0;
+  const char *near = mcg_nearest(name, names);
+  auto_free char *fix = mcg_format("did you mean `%s`?", near       ? near
+                                                         : names[0] ? names[0]
+                                                                    : "jail");
+  return mcg_check_fail(where, err, fix, "the configuration has no candidate \"%s\"", name);
+}
+
+static int merge_candidates(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+{
+  auto_json json_t *base = base_candidates(m->root);
+  auto_json json_t *chosen = json_array();
+  if (mcg_check_list(given, where, err) < 0) return -1;
+  int weakest = (int)MCG_ISOLATION_VM;
+  for (size_t i = 0; i < json_array_size(base); i++) {
+    int level = isolation_of(m->engine, json_array_get(base, i));
+    if (level < weakest) weakest = level;
+  }
+  for (size_t i = 0; i < json_array_size(given); i++) {
+    const mcg_where at = {.up = where, .index = i};
+    if (choose_one(m, base, weakest, json_array_get(given, i), &at, chosen, err) < 0) return -1;
+  }
+  json_object_del(m->root, "backend");
+  return set(m->root, "candidates", mcg_steal_pointer(&chosen), err);
+}
+
+/* Sets options of those candidates that `who` names (NULL: of all that know the option). */
+static int set_options(merge *m, const char *who, const json_t *options, size_t *hits,
+                       mcg_error **err)
+{
+  auto_json json_t *list = base_candidates(m->root);
+  json_t *changed = json_array();
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    json_t *candidate = json_array_get(list, i);
+    const mcg_backend *backend = mcg_engine_backend(m->engine, candidate_id(candidate));
+    bool meant = who ? strcmp(who, candidate_id(candidate)) == 0 ||
+                           strcmp(who, candidate_name(candidate)) == 0
+                     : false;
+    const char *key = who ? NULL : json_object_iter_key(json_object_iter((json_t *)options));
+    for (const mcg_option *o = backend && key ? backend->options : NULL; o && o->name; o++)
+      if (strcmp(o->name, key) == 0) meant = true;
+    json_t *own = json_is_object(candidate) ? json_deep_copy(candidate)
+                                            : json_pack("{s:s}", "id", candidate_id(candidate));
+    json_array_append_new(changed, own);
+    if (!meant) continue;
+    json_t *its = json_object_get(own, "options");
+    if (!json_is_object(its)) json_object_set_new(own, "options", its = json_object());
+    json_object_update(its, (json_t *)options);
+    *hits += 1;
+  }
+  json_object_del(m->root, "backend");
+  return set(m->root, "candidates", changed, err);
+}
+
+static int merge_credentials(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+{
+  const char *who;
+  json_t *options;
+  if (mcg_check_object(given, where, err) < 0) return -1;
+  json_object_foreach((json_t *)given, who, options)
+  {
+    const mcg_where at = {.up = where, .key = who};
+    size_t hits = 0;
+    if (mcg_check_object(options, &at, err) < 0 || set_options(m, who, options, &hits, err) < 0)
+      return -1;
+    if (!hits)
+      return mcg_check_fail(&at, err, "name a candidate, or a backend of one",
+                            "no candidate is called so");
+  }
+  return 0;
+}
+
+static int merge_namespace(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+{
+  const char *text;
+  size_t hits = 0;
+  if (mcg_check_string(given, where, &text, err) < 0) return -1;
+  auto_json json_t *options = json_pack("{s:s}", "namespace", text);
+  if (set_options(m, NULL, options, &hits, err) < 0) return -1;
+  return hits ? 0
+              : mcg_fail(err, MCG_UNSUPPORTED, "leave it out",
+                         "namespace: no candidate of this configuration has namespaces");
+}
+
+/* ---- the rest ----------------------------------------------------------------------------- */
+
+static int merge_enforcement(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+{
+  const char *word, *base = json_string_value(json_object_get(m->root, "enforcement"));
+  if (mcg_check_string(given, where, &word, err) < 0) return -1;
+  if (strcmp(word, "best_effort") == 0 && (!base || strcmp(base, word) != 0))
+    return looser("enforcement", err, "\"best_effort\" is looser than \"required\"");
+  return json_object_set(m->root, "enforcement", (json_t *)given);
+}
+
+static int merge_table(merge *m, const char *key, const json_t *given, const mcg_where *where,
+                       mcg_error **err)
+{
+  if (mcg_check_object(given, where, err) < 0) return -1;
+  json_t *table = inner(m, key);
+  if (table && json_object_update(table, (json_t *)given) == 0) return 0;
+  return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a tenant's configuration");
+}
+
+static int merge_environment(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+{
+  return merge_table(m, "environment", given, where, err);
+}
+
+static int merge_labels(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+{
+  return merge_table(m, "labels", given, where, err);
+}
+
+static int merge_allowed_tools(merge *m, const json_t *given, const mcg_where *where,
+                               mcg_error **err)
+{
+  const json_t *base = json_object_get(m->root, "allowed_tools");
+  if (mcg_check_list(given, where, err) < 0) return -1;
+  for (size_t i = 0; base && i < json_array_size(given); i++)
+    if (!in_list(base, json_array_get(given, i)))
+      return looser("allowed_tools", err, "tool %zu is not one of the configuration's", i + 1);
+  return json_object_set(m->root, "allowed_tools", (json_t *)given);
+}
+
+static int merge_store_prefix(merge *m, const json_t *given, const mcg_where *where,
+                              mcg_error **err)
+{
+  (void)m;
+  (void)given;
+  (void)where;
+  return mcg_fail(err, MCG_UNSUPPORTED, "leave it out",
+                  "store_prefix: this version has no snapshot stores");
+}
+
+/* Its log takes the place of the configuration's; what else hears of events goes on hearing. */
+static int merge_audit(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+{
+  (void)where;
+  const json_t *base = json_object_get(m->root, "audit");
+  if (json_is_false(given))
+    return json_is_false(base) ? 0 : looser("audit", err, "no log is looser than one");
+  json_t *sinks = json_array();
+  for (size_t i = 0; i < json_array_size(base); i++) {
+    const char *type = json_string_value(json_object_get(json_array_get(base, i), "type"));
+    if (type && strcmp(type, "jsonl") != 0) json_array_append(sinks, json_array_get(base, i));
+  }
+  const char *type = json_string_value(json_object_get(base, "type"));
+  if (type && strcmp(type, "jsonl") != 0) json_array_append(sinks, (json_t *)base);
+  if (json_is_array(given))
+    json_array_extend(sinks, (json_t *)given);
+  else
+    json_array_append(sinks, (json_t *)given);
+  return set(m->root, "audit", sinks, err);
+}
+
+static int merge_quota(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+{
+  static const char *const known[] = {"sessions", "usd", "minutes", "per", NULL};
+  static const char *const periods[] = {"ever", "month", "day", NULL};
+  const mcg_where sessions = {.up = where, .key = "sessions"}, usd = {.up = where, .key = "usd"},
+                  minutes = {.up = where, .key = "minutes"}, per = {.up = where, .key = "per"};
+  const json_t *value;
+  double number;
+  if (mcg_check_keys(given, known, where, err) < 0) return -1;
+  if ((value = json_object_get(given, "sessions"))) {
+    if (mcg_check_number(value, &sessions, 1, 1e6, true, &number, err) < 0) return -1;
+    m->quota->sessions = (unsigned)number;
+  }
+  if ((value = json_object_get(given, "usd")) &&
+      mcg_check_number(value, &usd, 1e-6, 1e12, false, &m->quota->usd, err) < 0)
+    return -1;
+  if ((value = json_object_get(given, "minutes")) &&
+      mcg_check_number(value, &minutes, 1e-6, 1e12, false, &m->quota->minutes, err) < 0)
+    return -1;
+  if ((value = json_object_get(given, "per"))) {
+    const char *word;
+    if (mcg_check_string(value, &per, &word, err) < 0) return -1;
+    int period = index_of(word, periods);
+    if (period < 0) return mcg_check_fail(&per, err, "write day, month or ever", "it is none");
+    m->quota->per = (unsigned)period;
+  }
+  return 0;
+}
+
+/* ---- all of it ---------------------------------------------------------------------------- */
+
+/* In this order: the candidates are chosen before their options are set. */
+static const struct {
+  const char *key;
+  int (*merge)(merge *m, const json_t *given, const mcg_where *where, mcg_error **err);
+} rules[] = {
+    {"candidates", merge_candidates},
+    {"credentials", merge_credentials},
+    {"namespace", merge_namespace},
+    {"limits", merge_limits},
+    {"network", merge_network},
+    {"requirements", merge_requirements},
+    {"enforcement", merge_enforcement},
+    {"environment", merge_environment},
+    {"labels", merge_labels},
+    {"allowed_tools", merge_allowed_tools},
+    {"store_prefix", merge_store_prefix},
+    {"audit", merge_audit},
+    {"quota", merge_quota},
+};
+#define RULES (sizeof rules / sizeof *rules)
+
+int mcg_tenant_apply(mcg_engine *engine, const json_t *base, const char *tenant,
+                     const json_t *overrides, json_t **out, mcg_quota *quota, mcg_error **err)
+{
+  const char *names[RULES + 1] = {NULL};
+  auto_json json_t *root = json_deep_copy(base);
+  merge m = {.engine = engine, .root = root, .quota = quota};
+  memset(quota, 0, sizeof *quota);
+  for (size_t i = 0; i < RULES; i++) names[i] = rules[i].key;
+  int rc = root ? mcg_check_keys(overrides, names, NULL, err)
+                : mcg_fail(err, MCG_NOMEM, NULL, "no memory for a tenant's configuration");
+  for (size_t i = 0; rc == 0 && i < RULES; i++) {
+    const json_t *given = json_object_get(overrides, rules[i].key);
+    const mcg_where where = {.key = rules[i].key};
+    if (given && rules[i].merge(&m, given, &where, err) < 0) rc = -1;
+  }
+  if (rc < 0) {
+    if (!*err) mcg_fail(err, MCG_NOMEM, NULL, "no memory for a tenant's configuration");
+    return mcg_wrap(err, "tenant \"%s\"", tenant ? tenant : "");
+  }
+  *out = mcg_steal_pointer(&root);
+  return 0;
+}

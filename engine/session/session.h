@@ -1,0 +1,90 @@
+/* session.h: one live sandbox, for the engine's own files: exec.c, files.c, keeper.c, project.c. */
+#ifndef MCG_SESSION_H
+#define MCG_SESSION_H
+
+#include "decide/ask.h"
+#include "config/config.h"
+#include "stream/stream.h"
+
+typedef enum mcg_phase {
+  MCG_SESSION_STARTING,
+  MCG_SESSION_RUNNING,
+  MCG_SESSION_STOPPING, /* close was asked for, or a limit ended it */
+  MCG_SESSION_CLOSED
+} mcg_phase;
+
+typedef struct mcg_close_waiter {
+  struct mcg_close_waiter *next;
+  mcg_done done;
+  void *data;
+} mcg_close_waiter;
+
+struct mcg_session {
+  mcg_engine *engine;
+  mcg_session *before, *after; /* in engine->sessions, until closed */
+  unsigned refs, inner_refs;   /* inner: the engine's list, running commands and operations */
+  char id[27];
+  mcg_config *config;
+  mcg_counsel *counsel; /* the host that decides, until the session is closed; or NULL */
+  mcg_phase state;
+  bool placed;
+  bool unaudited; /* the engine's own, and nobody's: parked, or for fetching */
+  bool stopping;  /* the keeper was asked to end it, and will answer */
+  mcg_place place;
+  char *directory; /* where init says it works, where the backend cannot know */
+  mcg_stream *stream;
+  mcg_error *ended; /* why it ended without being asked: lost, wall limit; NULL otherwise */
+  json_t *enforcement, *warnings;
+  double created_at;             /* seconds since 1970 */
+  struct timespec since;         /* the same as file systems stamp it: before the place was made */
+  uint64_t began_ns, ended_ns;   /* uv_hrtime */
+  struct mcg_deadline *deadline; /* wall limit and time to live */
+  struct mcg_quota_seat *seat;   /* quota.c: it counts against its tenant's quota; or NULL */
+  bool spend_kept;               /* spend.c: its cost is in the sums of its run and tenant */
+  mcg_exec *execs;               /* doubly linked, those that run */
+  mcg_wait execs_gone;           /* close waits here */
+  mcg_close_waiter *waiters;
+  mcg_error *close_error;
+  /* usage */
+  uint64_t exec_count, exec_ns, cpu_us, place_cpu_us, maxrss_kb, place_peak;
+  uint64_t oom_kills;        /* seen so far */
+  struct mcg_pool *pool;     /* pool.c: it is parked there; or NULL */
+  struct mcg_keeper *keeper; /* keeper.c: it is served to others; or NULL */
+  struct mcg_remote *remote; /* resume.c: another engine's; or NULL */
+};
+
+/* session.c, for resume.c too. The config is the session's, also on failure. */
+mcg_session *mcg_session_make(mcg_engine *engine, mcg_config *take_config, mcg_error **err);
+void mcg_session_enlist(mcg_session *session); /* it is live: the engine closes it */
+int mcg_session_deadline(mcg_session *session, mcg_error **err); /* deadline.c: its time begins */
+void mcg_session_no_deadline(mcg_session *session);
+void mcg_session_discard(mcg_session *session); /* it never stood */
+void mcg_session_mechanism(void *session, const char *name, const char *value);
+void mcg_session_stream_lost(void *session, const mcg_error *error);
+/* For whatever of the engine runs in a session: it stays in memory, and nobody is said to own it. */
+void mcg_session_hold(mcg_session *session);
+void mcg_session_let_go(mcg_session *session);
+/* Opening and closing for the engine's own use, from a fiber that waits for it. */
+int mcg_session_open_here(mcg_engine *engine, const char *config, mcg_session **out,
+                          mcg_error **err) MCG_PARKS;
+int mcg_session_close_here(mcg_session *session, mcg_error **err) MCG_PARKS; /* shielded */
+/* session_info.c: what mcg_session_usage says; the caller's. */
+json_t *mcg_session_usage_json(const mcg_session *session);
+/* furnish.c: puts the manifest of the config into the workspace. */
+int mcg_session_furnish(mcg_session *session, mcg_error **err) MCG_PARKS;
+/* Refuses with what there is to say about a session that does not run. */
+int mcg_session_alive(const mcg_session *session, mcg_error **err);
+/* The default of every command, from inside; NULL: init's own. */
+const char *mcg_session_directory(const mcg_session *session);
+/* The backend's figures: memory_bytes, memory_peak_bytes, pids, cpu_s, oom_kills. */
+int mcg_session_figures(mcg_session *session, json_t *out, mcg_error **err) MCG_PARKS;
+/* Ends a session for a reason that its owner did not ask for; takes the error. From the loop. */
+void mcg_session_end(mcg_session *session, mcg_error *reason);
+/* files.c: a path of the sandbox that may be asked for; `invalid` where it climbs out. */
+int mcg_file_path_check(const char *path, mcg_error **err);
+/* exec.c: what runs completes with this error (copied), soon, from the loop. */
+void mcg_execs_abort(mcg_session *session, const mcg_error *error);
+void mcg_execs_end(
+    mcg_session *session); /* no process lives: nor do those that could not be ended */
+
+#endif
