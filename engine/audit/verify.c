@@ -6,10 +6,12 @@
 #include "engine.h"
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define CLOCK_SLACK_S 2
 #define PROBLEMS_MAX 50 /* told one by one */
@@ -248,11 +250,23 @@ static json_t *report(reading *self, const char *path, const char *anchor)
                    "problems", self->problems, "notes", self->notes);
 }
 
+/* Never waits for a pipe. */
+static FILE *open_log(const char *path, const char **why)
+{
+  struct stat st;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  bool regular = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+  FILE *file = regular ? fdopen(fd, "rb") : NULL;
+  if (!file) *why = fd >= 0 && !regular ? "it is no regular file" : strerror(errno);
+  if (!file && fd >= 0) close(fd);
+  return file;
+}
+
 json_t *mcg_verify_file(const char *path, const char *key, size_t key_len)
 {
   reading self = {.problems = json_array(), .notes = json_array()};
-  auto_file FILE *file = fopen(path, "rbe");
-  int number = errno;
+  const char *why = NULL;
+  auto_file FILE *file = open_log(path, &why);
   mcg_chain_init(&self.chain, key, key_len);
   memset(self.head, '0', MCG_HASH_LEN);
   auto_free char *anchor_path = mcg_anchor_path(path);
@@ -260,7 +274,7 @@ json_t *mcg_verify_file(const char *path, const char *key, size_t key_len)
   self.seq = self.anchor.base;
   if (file && self.anchor.base) memset(self.head, '?', MCG_HASH_LEN);
   if (!file) {
-    add_problem(&self, 0, "unreadable", "%s: %s", path, strerror(number));
+    add_problem(&self, 0, "unreadable", "%s: %s", path, why);
     return report(&self, path, known > 0 ? "wrong" : "none");
   }
   read_lines(&self, file);

@@ -73,6 +73,9 @@ check "also of a directory" gone
 rm -r "$work/dir"
 check "also with the directory" gives 1 '*' "mooncage audit verify '$work/dir'"
 check "and with the usual one" gives 1 '*' 'mv "$audits" "$audits.away"; mooncage audit verify; s=$?; mv "$audits.away" "$audits"; exit $s'
+mkfifo "$work/pipe.jsonl"
+check "a pipe is no log" gives 1 '*' "timeout 20 mooncage audit verify '$work/pipe.jsonl'"
+rm "$work/pipe.jsonl"
 check "no log yet" gives 125 '' "XDG_STATE_HOME='$work/new' mooncage audit verify" 'there is no audit log'
 check "to show" gives 125 '' "XDG_STATE_HOME='$work/new' mooncage audit show" 'there is no audit log'
 
@@ -94,6 +97,9 @@ for place in /proc/nothing /dev/full "$work/fifo" "$work/link" "$work/second" "$
 done
 check "no log where the sandbox may write" gives 2 '' \
   "mkdir -p '$work/own'; mooncage run --audit '$work/own/a.jsonl' --bind '$work/own:/own:rw' -- true" 'may write'
+check "nor anchors of logs where it may" gives 2 '' \
+  "mooncage run --audit '$work/own/a.jsonl' --bind \"\$(dirname \"\$audits\")/anchors:/own:rw\" -- true" 'anchors of logs'
+check "a log has a name" gives 2 '' "mooncage run --audit '' -- true" '--audit: is empty'
 check "where it may only read there is one" gives 0 '' \
   "mooncage run --audit '$work/own/a.jsonl' --bind '$work/own:/own' -- true; test -s '$work/own/a.jsonl'"
 echo 'not ours' >"$work/notes.txt"
