@@ -80,6 +80,8 @@ int mcg_check_keys(const json_t *value, const char *const *known, const mcg_wher
 
 int mcg_check_string(const json_t *value, const mcg_where *where, const char **out, mcg_error **err)
 {
+  if (json_is_object(value) && json_is_string(json_object_get(value, "base64")))
+    return mcg_check_fail(where, err, NULL, "it holds bytes that are no text");
   if (!json_is_string(value)) return wrong(value, "a string", where, err);
   *out = json_string_value(value);
   if (strlen(*out) != json_string_length(value))

@@ -55,6 +55,8 @@ static const refused refusals[] = {
     {"{\"environment\":{\"A\\nB\":\"x\"}}", MCG_INVALID, "no name", NULL},
     {"{\"environment\":{\"A\":{\"base64\":\"AA==\"}}}", MCG_INVALID, "NUL", NULL},
     {"{\"working_directory\":5}", MCG_INVALID, "working_directory", NULL},
+    {"{\"tenant\":{\"base64\":\"YQBi\"}}", MCG_INVALID, "tenant: it holds bytes that are no text",
+     NULL},
     {"{\"working_directory\":\"/a\\u0000b\"}", MCG_INVALID, NULL, NULL},
     {"{\"ttl_s\":-1}", MCG_INVALID, "ttl_s", NULL},
     {"{\"labels\":{\"a\":5}}", MCG_INVALID, "labels.a", NULL},

@@ -66,7 +66,8 @@ local function store(line, flag, text, command)
   if value == nil then
     local said = flag.type == "environment" and text:gsub("=.*", "=...")
       or flag.type == "secret" and "..." or text
-    return wrong(("%s %s: %s"):format(shown, said, why), help_hint(command), command)
+    if said ~= "" then said = " " .. said end
+    return wrong(("%s%s: %s"):format(shown, said, why), help_hint(command), command)
   end
   local listed = not flag.choices or in_list(flag.choices, value)
   if not listed and not (flag.hidden and in_list(flag.hidden, value)) then
