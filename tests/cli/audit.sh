@@ -76,6 +76,9 @@ check "and with the usual one" gives 1 '*' 'mv "$audits" "$audits.away"; mooncag
 mkfifo "$work/pipe.jsonl"
 check "a pipe is no log" gives 1 '*' "timeout 20 mooncage audit verify '$work/pipe.jsonl'"
 rm "$work/pipe.jsonl"
+printf 'return { candidates = { mooncage.jail { name = "first" }, mooncage.jail { name = "second" } },\n  selector = "in_order" }\n' >"$work/order.lua"
+check "a choice without a reason is no denial" gives 0 '*' \
+  "mooncage --config '$work/order.lua' run --audit '$work/order.jsonl' -- true && mooncage audit show --op select '$work/order.jsonl' | grep -q 'in_order: first'"
 check "no log yet" gives 125 '' "XDG_STATE_HOME='$work/new' mooncage audit verify" 'there is no audit log'
 check "to show" gives 125 '' "XDG_STATE_HOME='$work/new' mooncage audit show" 'there is no audit log'
 

@@ -156,7 +156,8 @@ local function about(event)
   add(event.bytes and event.bytes .. " bytes")
   add(event.duration and ("%.3f s"):format(event.duration))
   if event.decision then
-    add(("%s: %s"):format(text_of(event.decision.by), text_of(event.decision.reason or "denied")))
+    local verdict = event.decision.reason or event.op == "select" and detail.chosen or "denied"
+    add(("%s: %s"):format(text_of(event.decision.by), text_of(verdict)))
   end
   add(detail.what and text_of(detail.what))
   add(detail.first_seq and ("%s-%s"):format(text_of(detail.first_seq), text_of(detail.last_seq)))
