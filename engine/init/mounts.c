@@ -63,12 +63,45 @@ static bool plain_path(const char *path)
   return path[strspn(path, "/.")] != 0;
 }
 
+/* Whether a path, read without "//" and "/./", is one of the places or below it. */
+static bool is_below(const char *target, const char *const *places)
+{
+  char path[PATH_MAX];
+  size_t len = 0;
+  for (const char *at = target; *at && len < sizeof path - 1; at++) {
+    if (at[0] == '/' && (at[1] == '/' || at[1] == 0)) continue;
+    if (at[0] == '/' && at[1] == '.' && (at[2] == '/' || at[2] == 0)) {
+      at++;
+      continue;
+    }
+    path[len++] = *at;
+  }
+  path[len] = 0;
+  for (; *places; places++) {
+    size_t size = strlen(*places);
+    if (strncmp(path, *places, size) == 0 && (path[size] == '/' || path[size] == 0)) return true;
+  }
+  return false;
+}
+
+/* The host's own directories, which whoever owns one could still write to here. */
+static bool is_the_hosts(const mcg_jail *jail, const char *path)
+{
+  static const char *const trees[] = {"/usr",   "/bin",   "/sbin",   "/lib",
+                                      "/lib32", "/lib64", "/libx32", NULL};
+  return !jail->foreign && is_below(path, trees);
+}
+
 int mcg_jail_target(mcg_jail *jail, const char *step, const char *path, bool directory)
 {
   if (!plain_path(path))
     return mcg_jail_fail(jail, step, EINVAL, "%s: not an absolute path below / without \"..\"",
                          path);
   int fd = in_root(jail, path, directory ? O_DIRECTORY : 0);
+  if (fd < 0 && errno == ENOENT && is_the_hosts(jail, path))
+    return mcg_jail_fail(jail, step, EROFS,
+                         "%s: the host has no such place and gets none; one below /mnt is made",
+                         path);
   if (fd < 0 && errno == ENOENT) fd = make_place(jail, path, directory);
   if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
     return mcg_jail_fail(jail, step, errno, "%s: a symbolic link or a file is in the way", path);
@@ -239,23 +272,8 @@ static int bind_one(mcg_jail *jail, const mcg_spawn_mount *wanted, int from)
 /* Binds come last, so one here would lie over what the wall is made of. */
 static bool is_ours(const char *target)
 {
-  static const char *const places[] = {"/proc", "/dev", "/sys"};
-  char path[PATH_MAX];
-  size_t len = 0;
-  for (const char *at = target; *at && len < sizeof path - 1; at++) { /* without "//" and "/./" */
-    if (at[0] == '/' && (at[1] == '/' || at[1] == 0)) continue;
-    if (at[0] == '/' && at[1] == '.' && (at[2] == '/' || at[2] == 0)) {
-      at++;
-      continue;
-    }
-    path[len++] = *at;
-  }
-  path[len] = 0;
-  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-    size_t size = strlen(places[i]);
-    if (strncmp(path, places[i], size) == 0 && (path[size] == '/' || path[size] == 0)) return true;
-  }
-  return false;
+  static const char *const places[] = {"/proc", "/dev", "/sys", NULL};
+  return is_below(target, places);
 }
 
 /* The root will be read-only: a place on it must be there before. Places on the writable directories

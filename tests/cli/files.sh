@@ -20,6 +20,9 @@ check "nothing was written" test ! -e tree/new
 chmod o+rwx tree # as root, what runs inside is another user
 check "--bind rw" gives 0 '' "mooncage run --bind \$PWD/tree:/data:rw -- sh -c 'echo x > /data/new'"
 check "was written" test -e tree/new
+check "--bind to a place below /usr that is not there" gives 2 '' \
+  "mkdir -p \$PWD/tree && mooncage run --bind \$PWD/tree:/usr/none-such -- true" 'the host has no such place'
+check "and none is made" gives 1 '' 'test -e /usr/none-such'
 check "--bind of nothing" gives 125 '' 'mooncage run --bind /no/such:/data -- true' '/no/such'
 
 cat >manifest.lua <<'LUA'
