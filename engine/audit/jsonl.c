@@ -102,6 +102,9 @@ static int file_open(jsonl *self, mcg_error **err)
   if (fstat(self->fd, &about) < 0) return refuse_errno(self, err, "look at it", errno);
   if (!S_ISREG(about.st_mode)) return refuse(self, err, "it is no regular file");
   if (about.st_nlink > 1) return refuse(self, err, "it has a second name (a hard link)");
+  if (about.st_uid != geteuid() && about.st_uid != 0)
+    return refuse(self, err, "it belongs to another user, who could change it");
+  if (about.st_mode & 002) return refuse(self, err, "anybody may write to it; chmod o-w it first");
   self->device = about.st_dev;
   self->inode = about.st_ino;
   self->size = -1;

@@ -242,13 +242,22 @@ static int state_dir(lua_State *L)
   return 1;
 }
 
-/* read_file(path, most, private) -> the bytes of an ordinary file, or nil, why, and whether there is
- * anything. Never waits for a pipe. `private`: ours, and nobody else may write it. */
+/* Somebody else could say what is in it: root and the group that is ours alone do not count. */
+static bool is_open_to_others(const struct stat *st)
+{
+  if (st->st_uid != geteuid() && st->st_uid != 0) return true;
+  return (st->st_mode & 002) || ((st->st_mode & 020) && st->st_gid != getegid());
+}
+
+/* read_file(path, most, trust) -> the bytes of an ordinary file, or nil, why, and whether there is
+ * anything. Never waits for a pipe. `trust`: "private": ours, no link, and nobody else may write it;
+ * "operator": ours or root's, and no stranger may write it. */
 static int read_file(lua_State *L)
 {
   const char *path = luaL_checkstring(L, 1);
   size_t most = (size_t)luaL_checknumber(L, 2);
-  bool private = lua_toboolean(L, 3);
+  const char *trust = luaL_optstring(L, 3, "");
+  bool private = strcmp(trust, "private") == 0, operator = strcmp(trust, "operator") == 0;
   struct stat st;
   lua_settop(L, 3);
   char *bytes = lua_newuserdata(L, most + 1);
@@ -265,6 +274,8 @@ static int read_file(lua_State *L)
     why = "is no ordinary file";
   else if (private && (st.st_uid != geteuid() || (st.st_mode & 022)))
     why = "can be written by others: it is not used";
+  else if (operator && is_open_to_others(&st))
+    why = "belongs to somebody else, or can be written by others: it is not used";
   for (ssize_t got = 1; !why && got > 0 && len <= most; len += got > 0 ? (size_t)got : 0) {
     got = read(fd, bytes + len, most + 1 - len);
     if (got < 0) why = "cannot be read";

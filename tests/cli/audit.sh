@@ -11,6 +11,15 @@ export -f chain
 export root log audits
 
 rm -rf "$XDG_STATE_HOME/mooncage/audit" "$XDG_STATE_HOME/mooncage/anchors"
+touch "$work/open.jsonl"
+chmod 666 "$work/open.jsonl"
+check "a log that anybody may write to" gives 125 '' "mooncage run --audit '$work/open.jsonl' -- true" 'anybody may write'
+rm "$work/open.jsonl"
+if [ "$(id -u)" = 0 ]; then
+  (umask 077 && : >"$work/foreign.jsonl") && chown 54321 "$work/foreign.jsonl"
+  check "a log of another user" gives 125 '' "mooncage run --audit '$work/foreign.jsonl' -- true" 'another user'
+  rm "$work/foreign.jsonl"
+fi
 check "a run leaves a log, unasked" gives 0 hi 'mooncage run -- echo hi && test -s "$log" 2>/dev/null'
 check "for its user alone" gives 0 '700 600' 'echo $(stat -c %a "$audits" "$log")'
 check "which is a chain" gives 0 '' 'chain "$log" >/dev/null'

@@ -36,6 +36,17 @@ check "a secret reaches the command" gives 0 s3cret \
 printf '\033LJ' >bytecode.lua
 check "bytecode" gives 2 '' 'mooncage --config bytecode.lua run -- true' 'bytecode'
 check "a missing file" gives 125 '' 'mooncage --config none.lua run -- true' 'none.lua'
+config open.lua 'return {}'
+chmod 666 open.lua
+check "a file that anybody can write" gives 2 '' 'mooncage --config open.lua run -- true' 'written by others'
+chmod 644 open.lua
+check "and the same, when nobody else can" gives 0 '' 'mooncage --config open.lua run -- true'
+if [ "$(id -u)" = 0 ]; then
+  chown 54321 open.lua
+  check "a file of somebody else" gives 2 '' 'mooncage --config open.lua run -- true' 'somebody else'
+fi
+mkfifo pipe.lua
+check "a pipe" gives 2 '' 'timeout 9 mooncage --config pipe.lua run -- true' 'no ordinary file'
 config two.lua 'return { candidates = { mooncage.jail {}, mooncage.subprocess {} } }'
 check "more than one candidate" json_is 0 'd["session"]["backend"] == "jail"' \
   'mooncage --json --config two.lua run -- true'

@@ -4,6 +4,8 @@
 
 local config_file = {}
 
+local MOST = 1024 * 1024 -- bytes of a configuration
+
 local function invalid(message, fix)
   return nil, { code = "invalid", message = message, fix = fix }
 end
@@ -124,23 +126,22 @@ end
 ---@param text string? of the file, where it was read already
 ---@return table? config, table? err
 function config_file.load(path, mooncage, what, text)
-  local why
+  local why, there
   if not text then
-    local file
-    file, why = io.open(path, "rb")
-    text = file and file:read "*a"
-    if file then file:close() end
+    text, why, there = require("mooncage.cli.system").read_file(path, MOST, "operator")
   end
-  if not text then
-    return nil, {
-      code = "not_found",
-      message = ("cannot read the %s: %s"):format(what or "configuration",
-        why or path .. ": it cannot be read"),
-      fix = what and "name a file that is there"
-        or "name a file that is there with --config or MOONCAGE_CONFIG",
-    }
+  if text then return load_text(path, text, mooncage) end
+  if there then
+    return invalid(("the %s: %s"):format(what or "configuration", why),
+      "name an ordinary file of yours that nobody else can write (chmod go-w)")
   end
-  return load_text(path, text, mooncage)
+  return nil, {
+    code = "not_found",
+    message = ("cannot read the %s: %s"):format(what or "configuration",
+      (why:gsub("^cannot read ", ""))),
+    fix = what and "name a file that is there"
+      or "name a file that is there with --config or MOONCAGE_CONFIG",
+  }
 end
 
 ---The lines of the keys of a file; nil when it cannot be read.

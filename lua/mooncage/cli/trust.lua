@@ -15,7 +15,7 @@ end
 
 ---path -> hash; empty when nothing was ever trusted.
 local function read_list(path)
-  local text, why, there = system.read_file(path, MOST, true)
+  local text, why, there = system.read_file(path, MOST, "private")
   if not text and there then return nil, why end
   local trusted = {}
   for hash, name in (text or ""):gmatch "(%x+)  ([^\n]+)\n" do trusted[name] = hash end
