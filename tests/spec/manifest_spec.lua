@@ -128,9 +128,9 @@ describe("manifest hash", function()
   end)
 
   it("does not depend on the values of secrets", function()
-    local one = hash { environment = { T = { secret = "x" } } }
-    assert.equal(one, hash { environment = { T = { secret = "y" } } })
-    assert.not_equal(one, hash { environment = { U = { secret = "x" } } })
+    local one = hash { environment = { T = { secret = "the-first" } } }
+    assert.equal(one, hash { environment = { T = { secret = "the-second" } } })
+    assert.not_equal(one, hash { environment = { U = { secret = "the-first" } } })
   end)
 end)
 
