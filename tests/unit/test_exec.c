@@ -362,14 +362,14 @@ CASE(times_out_with_its_tree)
   outcome out;
   run_spec(session,
            SPEC(.shell = "(setsid sleep 4711 &); (sleep 4711 &); echo started; sleep 4711",
-                .timeout_ms = 300),
+                .timeout_ms = 1000),
            &out);
   assert_null(out.error);
   assert_true(out.result.timed_out);
   assert_string_equal(out.result.signal, "SIGKILL");
   assert_int_equal(out.result.exit_code, -1);
   assert_string_equal(out.result.stdout_data, "started\n");
-  assert_true(out.result.duration_s >= 0.3);
+  assert_true(out.result.duration_s >= 1.0);
   outcome_fini(&out);
   run_shell(session,
             "for f in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $f; echo; done 2>/dev/null | grep -c "
@@ -384,11 +384,15 @@ CASE(times_out_alone)
   outcome other = {0}, out;
   assert_int_equal(
       mcg_exec_start(session,
-                     SPEC(.shell = "(setsid sh -c 'sleep 0.6; echo late' &); sleep 0.9; echo end"),
+                     SPEC(.shell = "(setsid sh -c 'until [ -e go ]; do sleep 0.02; done; "
+                                   "echo late; touch went' &); "
+                                   "until [ -e went ]; do sleep 0.02; done; echo end"),
                      &plain_events, &other, NULL, NULL),
       0);
   run_spec(session, SPEC(.shell = "(setsid sleep 60 &); sleep 60", .timeout_ms = 200), &out);
   assert_true(out.result.timed_out);
+  outcome_fini(&out);
+  run_shell(session, "touch go", &out); /* both of the other's processes have outlived that */
   outcome_fini(&out);
   until(&other);
   assert_int_equal(other.result.exit_code, 0);
