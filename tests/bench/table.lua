@@ -109,8 +109,8 @@ local function goals()
   goal("stdout : a plain pipe of the same size", ours and pipe and ours / pipe, "at least", 0.6)
 end
 
--- What was found with the kernel's tracer while a sandbox was opened and closed again and again, where
--- nothing else ran. Figures are of that machine: two virtual processors.
+-- What was found with the kernel's tracer while a sandbox was opened and closed again and again,
+-- where nothing else ran. Figures are of that machine: two virtual processors.
 local FOUND = [[
 
 ## What holds it back
