@@ -257,7 +257,7 @@ static int read_file(lua_State *L)
   const char *path = luaL_checkstring(L, 1);
   size_t most = (size_t)luaL_checknumber(L, 2);
   const char *trust = luaL_optstring(L, 3, "");
-  bool private = strcmp(trust, "private") == 0, operator = strcmp(trust, "operator") == 0;
+  bool private = strcmp(trust, "private") == 0, operator= strcmp(trust, "operator") == 0;
   struct stat st;
   lua_settop(L, 3);
   char *bytes = lua_newuserdata(L, most + 1);
@@ -274,7 +274,7 @@ static int read_file(lua_State *L)
     why = "is no ordinary file";
   else if (private && (st.st_uid != geteuid() || (st.st_mode & 022)))
     why = "can be written by others: it is not used";
-  else if (operator && is_open_to_others(&st))
+  else if (operator&& is_open_to_others(&st))
     why = "belongs to somebody else, or can be written by others: it is not used";
   for (ssize_t got = 1; !why && got > 0 && len <= most; len += got > 0 ? (size_t)got : 0) {
     got = read(fd, bytes + len, most + 1 - len);

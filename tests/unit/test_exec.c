@@ -315,16 +315,19 @@ CASE(holds_back_a_writer)
 {
   size_t len = 4 << 20;
   char *bytes = calloc(1, len);
-  outcome out = {0}, written = {0};
+  outcome out = {0}, written = {0}, told;
   mcg_exec *exec;
   assert_int_equal(mcg_exec_start(session,
-                                  SPEC(.shell = "sleep 0.3; wc -c", .stdin_mode = MCG_STDIN_PIPE),
+                                  SPEC(.shell = "until [ -e read ]; do sleep 0.02; done; wc -c",
+                                       .stdin_mode = MCG_STDIN_PIPE),
                                   &plain_events, &out, &exec, NULL),
                    0);
   assert_int_equal(mcg_exec_write(exec, bytes, len, take_done, &written, NULL), 0);
   free(bytes);
   turn_for(100);
   assert_int_equal(written.completions, 0);
+  run_shell(session, "touch read", &told);
+  outcome_fini(&told);
   until(&written);
   assert_null(written.error);
   mcg_exec_close_stdin(exec);
