@@ -1,0 +1,187 @@
+/* dial.c: RFC 8305 in small: attempts that begin one after the other and run side by side. */
+#include "dial.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+
+#define STAGGER_MS 250
+#define ATTEMPTS_MAX 16
+
+typedef struct attempt {
+  struct dialing *dialing;
+  uv_poll_t poll;
+  int fd; /* -1: over */
+  size_t which;
+} attempt;
+
+typedef struct dialing {
+  mcg_engine *engine;
+  mcg_wait wait;
+  unsigned refs; /* the fiber, and each handle */
+  size_t started, running;
+  int first_number; /* errno of the first that failed */
+  size_t first_which;
+  attempt *winner;
+  attempt attempts[ATTEMPTS_MAX];
+} dialing;
+
+void mcg_sockaddr_text(const struct sockaddr_storage *address, char out[MCG_ADDRESS_TEXT])
+{
+  const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+  const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+  const void *bytes =
+      address->ss_family == AF_INET ? (const void *)&v4->sin_addr : (const void *)&v6->sin6_addr;
+  if (!inet_ntop(address->ss_family, bytes, out, MCG_ADDRESS_TEXT))
+    snprintf(out, MCG_ADDRESS_TEXT, "an unknown address");
+}
+
+static void unref(dialing *self)
+{
+  if (--self->refs == 0) free(self);
+}
+
+static void handle_closed(uv_handle_t *handle)
+{
+  unref(((attempt *)handle->data)->dialing);
+}
+
+/* Gives up its descriptor, which is returned. */
+static int attempt_end(attempt *self)
+{
+  int fd = self->fd;
+  self->fd = -1;
+  self->dialing->running--;
+  uv_close((uv_handle_t *)&self->poll, handle_closed);
+  return fd;
+}
+
+static void failed(dialing *self, size_t which, int number)
+{
+  if (self->first_number) return;
+  self->first_number = number;
+  self->first_which = which;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+  (void)status;
+  (void)events;
+  attempt *self = poll->data;
+  dialing *all = self->dialing;
+  int number = 0;
+  socklen_t len = sizeof number;
+  if (getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &number, &len) < 0) number = errno;
+  if (number) {
+    failed(all, self->which, number);
+    close(attempt_end(self));
+  } else if (!all->winner) {
+    all->winner = self;
+    uv_poll_stop(poll);
+  }
+  mcg_wait_wake(all->engine, &all->wait);
+}
+
+static int begin(dialing *self, const struct sockaddr_storage *address, uint16_t port, size_t which)
+{
+  struct sockaddr_storage to = *address;
+  const int on = 1;
+  socklen_t len =
+      to.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+  if (to.ss_family == AF_INET)
+    ((struct sockaddr_in *)&to)->sin_port = htons(port);
+  else
+    ((struct sockaddr_in6 *)&to)->sin6_port = htons(port);
+  int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return errno;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  int number = connect(fd, (struct sockaddr *)&to, len) < 0 ? errno : 0;
+  if (number == EINPROGRESS) number = 0;
+  attempt *one = &self->attempts[self->started];
+  if (!number) number = -uv_poll_init(self->engine->loop, &one->poll, fd);
+  if (number) {
+    close(fd);
+    return number;
+  }
+  one->dialing = self;
+  one->fd = fd;
+  one->which = which;
+  one->poll.data = one;
+  self->refs++;
+  self->started++;
+  self->running++;
+  uv_poll_start(&one->poll, UV_WRITABLE, on_poll);
+  return 0;
+}
+
+/* The numbers of the list, families in turn. */
+static size_t order_of(const struct sockaddr_storage *list, size_t count, size_t out[ATTEMPTS_MAX])
+{
+  size_t next[2] = {0, 0}, made = 0;
+  for (int turn = 0; made < count && made < ATTEMPTS_MAX; turn = !turn) {
+    bool like_first = turn == 0;
+    size_t *at = &next[turn];
+    while (*at < count && (list[*at].ss_family == list[0].ss_family) != like_first) ++*at;
+    if (*at < count) out[made++] = (*at)++;
+  }
+  return made;
+}
+
+static int conclude(dialing *self, const struct sockaddr_storage *list, uint16_t port, int *fd,
+                    size_t *which, mcg_error **err)
+{
+  attempt *winner = self->winner;
+  if (winner) {
+    *which = winner->which;
+    *fd = attempt_end(winner);
+    return 0;
+  }
+  char text[MCG_ADDRESS_TEXT];
+  mcg_sockaddr_text(&list[self->first_which], text);
+  bool brackets = strchr(text, ':') != NULL;
+  return mcg_fail(err, MCG_UNAVAILABLE, NULL, "connect to %s%s%s:%u: %s", brackets ? "[" : "", text,
+                  brackets ? "]" : "", port,
+                  strerror(self->first_number ? self->first_number : ETIMEDOUT));
+}
+
+int mcg_dial(mcg_engine *engine, const struct sockaddr_storage *list, size_t count, uint16_t port,
+             int64_t timeout_ms, int *fd, size_t *which, mcg_error **err)
+{
+  size_t order[ATTEMPTS_MAX], next = 0;
+  dialing *self = calloc(1, sizeof *self);
+  if (!self) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a connection");
+  self->engine = engine;
+  self->refs = 1;
+  mcg_wait_init(&self->wait);
+  count = order_of(list, count, order);
+  uint64_t until = mcg_now_ms(engine) + (uint64_t)timeout_ms;
+  int rc = 0;
+  while (rc == 0 && !self->winner && (next < count || self->running)) {
+    int64_t left = (int64_t)(until - mcg_now_ms(engine));
+    if (left <= 0) break;
+    if (next < count) {
+      size_t number = order[next++];
+      int why = begin(self, &list[number], port, number);
+      if (why) {
+        failed(self, number, why);
+        continue;
+      }
+    }
+    mcg_error *error = NULL;
+    if (next < count && left > STAGGER_MS) left = STAGGER_MS;
+    if (mcg_wait_park(engine, &self->wait, left, &error) < 0) {
+      if (error->code == MCG_TIMEOUT) {
+        mcg_error_free(error);
+        continue;
+      }
+      *err = error;
+      rc = -1;
+    }
+  }
+  if (rc == 0) rc = conclude(self, list, port, fd, which, err);
+  for (size_t i = 0; i < self->started; i++)
+    if (self->attempts[i].fd >= 0) close(attempt_end(&self->attempts[i]));
+  unref(self);
+  return rc;
+}
