@@ -244,7 +244,7 @@ static void test_attached_client(void **state)
   client *other = attach(c);
   job *mine = start_marked(c, 0, one, "echo up; sleep 600");
   job *theirs = start_marked(other, 0, two, "(setsid sleep 600 &); echo up; sleep 600");
-  job *detached = start_marked(other, MCG_EXEC_DETACH, three, "sleep 600");
+  job *detached = start_marked(other, MCG_EXEC_DETACH, three, "exec sleep 600");
   client_until(c, mine->len[1]);
   client_until(other, theirs->len[1] && detached->started);
   until_marked(one, 2); /* `up` comes before its sleep does */
