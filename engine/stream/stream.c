@@ -281,8 +281,8 @@ bool mcg_stream_send(mcg_stream *stream, mcg_frame_type type, uint32_t channel, 
                        .fds = fd >= 0};
     ok = send_frame(stream, &frame, bytes, fd);
     fd = -1;
-    bytes += part;
     len -= part;
+    if (len) bytes += part; /* there may be no bytes at all */
   } while (ok && len);
   return ok;
 }

@@ -1,6 +1,6 @@
-/* fuzz.h: what a fuzz target is. With clang it is linked to libFuzzer; with any compiler to runner.c,
- * which mutates the target's own seeds, the same way every time. Both look for crashes, sanitizer reports
- * and broken FUZZ_NEEDs. */
+/* fuzz.h: what a fuzz target is. In the preset `fuzz` it is linked to libFuzzer and seeds.c; elsewhere,
+ * with any compiler, to runner.c, which mutates the target's seeds, the same way every time. Both look
+ * for crashes, sanitizer reports and broken FUZZ_NEEDs. */
 #ifndef MCG_FUZZ_H
 #define MCG_FUZZ_H
 
@@ -18,7 +18,8 @@
   } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-/* The index-th good input into `out`: its size; 0: there are no more. */
-size_t fuzz_seed(unsigned index, uint8_t *out, size_t room);
+/* The index-th good input into `out`: its size; 0: there are no more. For what cannot well be a file in
+ * corpus/NAME, because it follows the protocol: a target may leave it out. */
+size_t fuzz_seed(unsigned index, uint8_t *out, size_t room) __attribute__((weak));
 
 #endif

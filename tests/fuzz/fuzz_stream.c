@@ -1,22 +1,27 @@
-/* fuzz_stream.c [rounds [seed]]: an init that says things at random to the engine, over both carriers.
+/* An init that says things at random to the engine, over both carriers.
  *
- * Each round is a stream with a few commands, to which frames are sent that are right, nearly right or
- * noise, in an order that often makes sense, while the engine's side writes, drains, kills, pauses and
- * releases. Nothing may crash, leak a descriptor, or tell a command more than one end. */
+ * The input is a row of choices. A round is a stream with a few commands, to which frames are sent that
+ * are right, nearly right or noise, in an order that often makes sense, while the engine's side writes,
+ * drains, kills, pauses and releases. Nothing may crash, leak a descriptor, or tell a command more than
+ * one end. */
+#include "fuzz.h"
 #include "fake_init.h"
-#include <sys/resource.h>
 
 #define COMMANDS 4
 #define STEPS 60
 
-static uint64_t seed;
+static const uint8_t *choices;
+static size_t choices_left;
 
+/* When there are no more choices, it is the first of what there is. */
 static uint32_t pick(uint32_t below)
 {
-  seed ^= seed << 13;
-  seed ^= seed >> 7;
-  seed ^= seed << 17;
-  return (uint32_t)((seed >> 11) % below);
+  uint32_t choice = 0;
+  if (choices_left > 0) {
+    choice = *choices++;
+    choices_left--;
+  }
+  return choice % below;
 }
 
 typedef struct round {
@@ -148,7 +153,7 @@ static void one_round(mcg_carrier carrier)
     r.flags[i] = kinds[pick(4)];
     r.channels[i] = fake_exec(&r.peer, r.flags[i], &r.heard[i]);
   }
-  for (int i = 0; i < STEPS && !r.peer.losses; i++) {
+  for (int i = 0; i < STEPS && choices_left && !r.peer.losses; i++) {
     if (pick(3))
       say_something(&r);
     else
@@ -165,25 +170,41 @@ static void one_round(mcg_carrier carrier)
   turn_for(0);
 }
 
-int main(int argc, char **argv)
+static void leave(void)
 {
-  long rounds = argc > 1 ? atol(argv[1]) : 1000;
-  uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
   void *state = NULL;
-  engine_up(&state);
-  turn_for(1);
-  int before = open_descriptors();
-  for (long i = 0; i < rounds; i++) {
-    seed = (first + (uint64_t)i) * 0x9e3779b97f4a7c15u;
-    one_round(i % 2 ? MCG_CARRIER_FRAMED : MCG_CARRIER_DIRECT);
-    turn_for(0);
-    if (open_descriptors() != before) {
-      fprintf(stderr, "round with seed %llu: %d descriptors instead of %d\n",
-              (unsigned long long)(first + (uint64_t)i), open_descriptors(), before);
-      return 1;
-    }
-  }
   engine_down(&state);
-  printf("%ld rounds from seed %llu\n", rounds, (unsigned long long)first);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  void *state = NULL;
+  if (!engine) {
+    engine_up(&state);
+    turn_for(1);
+    atexit(leave);
+  }
+  int before = open_descriptors();
+  choices = data;
+  choices_left = size;
+  one_round(pick(2) ? MCG_CARRIER_FRAMED : MCG_CARRIER_DIRECT);
+  turn_for(0);
+  FUZZ_NEED(open_descriptors() == before);
   return 0;
+}
+
+/* Choices as good as any, a good many of them. */
+size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
+{
+  uint64_t state = (index + 1) * 0x9e3779b97f4a7c15u;
+  size_t len = 1200 < room ? 1200 : room;
+  if (index >= 12) return 0;
+  for (size_t i = 0; i < len; i++) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    out[i] = (uint8_t)(state >> 11);
+  }
+  out[0] = (uint8_t)index;
+  return len;
 }

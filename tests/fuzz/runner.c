@@ -1,11 +1,10 @@
 /* runner.c: runs a fuzz target without libFuzzer.
  *
  *   fuzz_NAME [ROUNDS [SEED]]      seeds first, then mutations of them; the same SEED, the same inputs
- *   fuzz_NAME --file FILE...       inputs of earlier findings
- *   fuzz_NAME --corpus DIR         writes the seeds, for libFuzzer to start from */
+ *   fuzz_NAME --file FILE...       inputs of earlier findings */
 #include "fuzz.h"
 
-#include <stdbool.h>
+#include <dirent.h>
 #include <string.h>
 
 #define ROOM ((size_t)1 << 18)
@@ -54,54 +53,78 @@ static void run(const uint8_t *bytes, size_t len)
   free(copy);
 }
 
-static int run_file(const char *path, uint8_t *bytes)
+typedef struct seed {
+  uint8_t *bytes;
+  size_t len;
+} seed;
+
+static seed *seeds;
+static unsigned seed_count;
+
+static void keep_seed(const uint8_t *bytes, size_t len)
+{
+  seed *longer = len ? realloc(seeds, (seed_count + 1) * sizeof *seeds) : NULL;
+  if (!longer) return;
+  seeds = longer;
+  seeds[seed_count] = (seed){.bytes = malloc(len), .len = len};
+  FUZZ_NEED(seeds[seed_count].bytes);
+  memcpy(seeds[seed_count++].bytes, bytes, len);
+}
+
+static int read_file(const char *path, uint8_t *bytes, size_t *len)
 {
   FILE *file = fopen(path, "rb");
   if (!file) {
     perror(path);
-    return 1;
+    return -1;
   }
-  size_t len = fread(bytes, 1, ROOM, file);
+  *len = fread(bytes, 1, ROOM, file);
   fclose(file);
-  run(bytes, len);
   return 0;
 }
 
-static int write_corpus(const char *dir, uint8_t *bytes)
+static void gather_seeds(uint8_t *bytes)
 {
+  struct dirent **list = NULL;
   size_t len;
-  for (unsigned i = 0; (len = fuzz_seed(i, bytes, ROOM)) > 0; i++) {
+  for (unsigned i = 0; fuzz_seed && (len = fuzz_seed(i, bytes, ROOM)) > 0; i++)
+    keep_seed(bytes, len);
+  int count = scandir(FUZZ_CORPUS, &list, NULL, alphasort); /* none is fine */
+  for (int i = 0; i < count; i++) {
     char path[4096];
-    snprintf(path, sizeof path, "%s/seed-%u", dir, i);
-    FILE *file = fopen(path, "wb");
-    if (!file || fwrite(bytes, 1, len, file) != len || fclose(file) != 0) {
-      perror(path);
-      return 1;
-    }
+    snprintf(path, sizeof path, "%s/%s", FUZZ_CORPUS, list[i]->d_name);
+    if (*list[i]->d_name != '.' && read_file(path, bytes, &len) == 0) keep_seed(bytes, len);
+    free(list[i]);
   }
-  return 0;
+  free(list);
 }
 
 int main(int argc, char **argv)
 {
   static uint8_t bytes[ROOM];
-  unsigned seeds = 0;
-  if (argc > 2 && strcmp(argv[1], "--corpus") == 0) return write_corpus(argv[2], bytes);
+  size_t len;
   if (argc > 2 && strcmp(argv[1], "--file") == 0) {
-    for (int i = 2; i < argc; i++)
-      if (run_file(argv[i], bytes)) return 1;
+    for (int i = 2; i < argc; i++) {
+      if (read_file(argv[i], bytes, &len) < 0) return 1;
+      run(bytes, len);
+    }
     return 0;
   }
   unsigned rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : ROUNDS;
   random_state = 0x9e3779b97f4a7c15ULL ^ (argc > 2 ? strtoull(argv[2], NULL, 10) : 0);
+  gather_seeds(bytes);
+  FUZZ_NEED(seed_count > 0);
   run(bytes, 0);
-  for (size_t len; (len = fuzz_seed(seeds, bytes, ROOM)) > 0; seeds++) run(bytes, len);
-  FUZZ_NEED(seeds > 0);
+  for (unsigned i = 0; i < seed_count; i++) run(seeds[i].bytes, seeds[i].len);
   for (unsigned i = 0; i < rounds; i++) {
-    size_t len = fuzz_seed(random_below(seeds), bytes, ROOM);
+    const seed *from = &seeds[random_below(seed_count)];
+    len = from->len;
+    memcpy(bytes, from->bytes, len);
     for (uint32_t steps = 1 + random_below(6); steps > 0; steps--) len = mutate(bytes, len);
     run(bytes, len);
   }
-  printf("%u seeds, %u mutations: nothing found\n", seeds, rounds);
+  printf("%u seeds, %u mutations: nothing found\n", seed_count, rounds);
+  for (unsigned i = 0; i < seed_count; i++) free(seeds[i].bytes);
+  free(seeds);
   return 0;
 }
