@@ -15,6 +15,10 @@
   "kernel.apparmor_restrict_unprivileged_userns=0); in a container run it with user namespaces "   \
   "allowed; or run as root"
 
+#define GATEWAY_FIX                                                                                \
+  "in a container give it CAP_NET_RAW and CAP_NET_ADMIN, or let it make user namespaces; or set "  \
+  "network = \"none\""
+
 typedef struct setup_row {
   const char *step;
   int number; /* errno, or ANY */
@@ -49,6 +53,18 @@ static const setup_row rows[] = {
     {"maps", ENOENT, MCG_UNENFORCEABLE, "this user has no range of subordinate uids",
      "install uidmap, then: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 USER; "
      "or run as root"},
+    {"gateway", EPERM, MCG_UNENFORCEABLE, "a network policy cannot be put in force", GATEWAY_FIX},
+    {"gateway", EACCES, MCG_UNENFORCEABLE, "a network policy cannot be put in force", GATEWAY_FIX},
+    {"gateway", EAFNOSUPPORT, MCG_UNENFORCEABLE, "a network policy cannot be put in force",
+     "use a kernel with CONFIG_INET and CONFIG_PACKET (modprobe af_packet), or network = \"none\""},
+    {"gateway", EOPNOTSUPP, MCG_UNENFORCEABLE, "a network policy cannot be put in force",
+     "leave carrier = \"framed\" out"},
+    {"gateway", ANY, MCG_UNENFORCEABLE, "a network policy cannot be put in force",
+     "run `mooncage doctor`, or set network = \"none\""},
+    {"redirect", ANY, MCG_UNENFORCEABLE,
+     "network.default = \"allow\" and ranges of many ports need nftables",
+     "use a kernel with nf_tables and nat (modprobe nf_tables nft_redir nft_chain_nat), or allow "
+     "single ports and ranges of at most 64"},
     {"users", EEXIST, MCG_CONFLICT, "a user of the manifest cannot be added",
      "give it another name, uid, gid or home, or leave it out and name the one there is by `user`"},
     {"users", ANY, MCG_INVALID, "a user of the manifest cannot be added",

@@ -602,6 +602,27 @@ int mcg_spawner_destroy(mcg_jailed *jailed, mcg_counters *counters, mcg_error **
   return rc;
 }
 
+void mcg_spawner_close(mcg_engine *engine, int fd)
+{
+  uint32_t head[2] = {MCG_S_CLOSE, 0};
+  union {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(sizeof(int))];
+  } control = {0};
+  struct iovec vector = {.iov_base = head, .iov_len = sizeof head};
+  struct msghdr message = {.msg_iov = &vector,
+                           .msg_iovlen = 1,
+                           .msg_control = control.bytes,
+                           .msg_controllen = sizeof control.bytes};
+  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+  *header = (struct cmsghdr){
+      .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+  memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  /* Where the message finds no room, closing it here takes its time. */
+  if (engine->spawner) sendmsg(engine->spawner->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  close(fd);
+}
+
 int mcg_spawner_reap(mcg_engine *engine, bool dry_run, struct json_t *removed, mcg_error **err)
 {
   mcg_spawner *spawner;

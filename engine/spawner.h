@@ -30,6 +30,8 @@ int mcg_spawner_create(mcg_engine *engine, mcg_session *session, const mcg_spawn
 int mcg_spawner_stats(mcg_jailed *jailed, mcg_counters *out, mcg_error **err) MCG_PARKS;
 /* Frees `jailed` whatever happens; `counters` may be NULL. */
 int mcg_spawner_destroy(mcg_jailed *jailed, mcg_counters *counters, mcg_error **err) MCG_PARKS;
+/* Closes what takes the kernel long to close, without waiting for it: the spawner has it last. */
+void mcg_spawner_close(mcg_engine *engine, int fd);
 int mcg_spawner_reap(mcg_engine *engine, bool dry_run, struct json_t *removed,
                      mcg_error **err) MCG_PARKS;
 /* The last error's text for a failed step, with its fix: one table for CREATE's FAILED and init's. */

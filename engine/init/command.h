@@ -85,6 +85,10 @@ bool mcg_command_over(mcg_command *command); /* nothing is to come: it can be fr
 void mcg_idle_start(mcg_server *server);
 void mcg_idle_lost(mcg_server *server); /* the idle stub is dead and waited for */
 
+/* sockets.c: LISTEN and CONNECT. False: the message makes no sense. */
+bool mcg_socket_answer(mcg_server *server, mcg_conn *conn, const mcg_frame *frame,
+                       const uint8_t *body, size_t len);
+
 /* tree.c: dead and living children */
 void mcg_tree_reap(mcg_server *server); /* waits for whoever has died */
 void mcg_tree_kill_orphans(mcg_server *server);

@@ -77,7 +77,8 @@ static int names(mcg_jail *jail)
   return put(jail, "nsswitch.conf", nss, sizeof nss - 1);
 }
 
-/* Own network: nobody to ask. The host's: as the host asks. */
+/* Own network: the gateway's stub, where there is one; without one nobody answers there, at once. The
+ * host's: as the host asks. */
 static int network(mcg_jail *jail)
 {
   const char *name = jail->spec->hostname ? jail->spec->hostname : "sandbox";
@@ -86,9 +87,9 @@ static int network(mcg_jail *jail)
   if (put(jail, "hosts", text, len) < 0) return -1;
   len = snprintf(text, sizeof text, "%s\n", name);
   if (put(jail, "hostname", text, len) < 0) return -1;
-  char resolver[4096] = "# This sandbox has no network.\n";
+  char resolver[4096] = MCG_RESOLVER;
   ssize_t got = (ssize_t)strlen(resolver);
-  if (jail->spec->network != 0) {
+  if (jail->spec->network == MCG_NET_HOST) {
     int fd = open("/etc/resolv.conf", O_RDONLY | O_CLOEXEC);
     got = fd < 0 ? 0 : read(fd, resolver, sizeof resolver);
     if (fd >= 0) close(fd);

@@ -22,7 +22,6 @@ void mcg_jail_order_init(mcg_jail_order *order)
   *order = (mcg_jail_order){.control = -1,
                             .spawner_pidfd = -1,
                             .cgroup = -1,
-                            .net = -1,
                             .idmap = {.fd = -1},
                             .proc = -1,
                             .range = 1,
@@ -30,6 +29,7 @@ void mcg_jail_order_init(mcg_jail_order *order)
                             .project = -1,
                             .original = -1,
                             .disk = -1};
+  mcg_net_init(&order->net);
   order->go[0] = order->go[1] = -1;
   for (size_t i = 0; i < MCG_CONTROLLERS; i++) order->doors[i] = -1;
   for (size_t i = 0; i < MCG_JAIL_MOUNTS_MAX; i++) order->mounts[i] = -1;
@@ -45,7 +45,7 @@ void mcg_jail_order_fini(mcg_jail_order *order)
 {
   close_fd(&order->control);
   close_fd(&order->cgroup);
-  close_fd(&order->net);
+  mcg_net_close(&order->net);
   mcg_idmap_close(&order->idmap);
   for (size_t i = 0; i < MCG_CONTROLLERS; i++) close_fd(&order->doors[i]);
   close_fd(&order->go[0]);
@@ -116,13 +116,27 @@ static int standard_streams(mcg_jail *jail)
   return 0; /* null itself goes with close_range */
 }
 
-/* Only the control socket stays, as descriptor 3. */
+/* First out of the way of the numbers that they get. */
+static int move_sockets(mcg_jail *jail)
+{
+  int *sockets = jail->gateway.sockets, next = 4;
+  for (int i = 0; i < MCG_SOCKETS; i++)
+    if (sockets[i] >= 0 && (sockets[i] = fcntl(sockets[i], F_DUPFD_CLOEXEC, 4 + MCG_SOCKETS)) < 0)
+      return -1;
+  for (int i = 0; i < MCG_SOCKETS; i++)
+    if (sockets[i] >= 0 && (sockets[i] = dup3(sockets[i], next++, O_CLOEXEC)) < 0) return -1;
+  return next;
+}
+
+/* Only the control socket stays, as descriptor 3, and until HELLO those of the gateway behind it. */
 static int close_the_rest(mcg_jail *jail)
 {
   if (jail->control != 3 && dup3(jail->control, 3, O_CLOEXEC) < 0)
     return mcg_jail_fail(jail, "caps", errno, "move the control socket");
   jail->control = 3;
-  if (mcg_sys_close_range(4, ~0u) < 0)
+  int next = move_sockets(jail);
+  if (next < 0) return mcg_jail_fail(jail, "caps", errno, "move the gateway's sockets");
+  if (mcg_sys_close_range((unsigned)next, ~0u) < 0)
     return mcg_jail_fail(jail, "caps", errno, "close_range: Linux 5.9 or newer is needed");
   return 0;
 }
@@ -171,6 +185,7 @@ static void serve(mcg_jail *jail, int control)
       .workdir = jail->workdir,
       .env = env,
       .mechanisms = jail->mechanisms,
+      .sockets = jail->gateway.sockets,
       .range_map = jail->order->range > 1,
       .nofile = jail->spec->nofile,
       .is_pid1 = 1,
@@ -190,6 +205,7 @@ static void child(const mcg_jail_order *order)
   jail.uid = range ? 0 : order->spec.uid ? order->spec.uid : 1000;
   jail.gid = range ? 0 : order->spec.gid ? order->spec.gid : 1000;
   jail.foreign = order->spec.rootfs != NULL;
+  mcg_gateway_init(&jail.gateway);
   if (jail.foreign) jail.fresh = "x";
   if (order->standing) jail.fresh = "";
   if (build(&jail) < 0) {
@@ -216,7 +232,7 @@ pid_t mcg_jail_clone(const mcg_jail_order *order, int *pidfd)
 {
   int fd = -1;
   mcg_clone_args args = {.flags = NAMESPACES | CLONE_PIDFD, .pidfd = (uintptr_t)&fd};
-  if (order->spec.network == 0 && order->net < 0) args.flags |= CLONE_NEWNET;
+  if (order->spec.network != MCG_NET_HOST && order->net.fd < 0) args.flags |= CLONE_NEWNET;
   if (order->cgroup >= 0) {
     args.flags |= MCG_CLONE_INTO_CGROUP | CLONE_NEWCGROUP;
     args.cgroup = (uint64_t)order->cgroup;

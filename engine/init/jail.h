@@ -13,6 +13,7 @@
 
 #include "cgroup.h"
 #include "idmap.h"
+#include "net.h"
 #include "spawn.h"
 
 #define MCG_JAIL_MOUNTS_MAX 64
@@ -27,7 +28,7 @@ typedef struct mcg_jail_order {
   int doors[MCG_CONTROLLERS];  /* v1: the files to enter by */
   bool take_uid;               /* the caller is root and gives the sandbox host_uid and host_gid */
   uint32_t host_uid, host_gid; /* who the sandbox is on the host */
-  int net;                     /* to be cloned in, made ahead (stash.h); -1: it makes its own */
+  mcg_net net;                 /* to be cloned in, made ahead (stash.h); none: it makes its own */
   mcg_idmap idmap;             /* of what is bound */
   bool standing;               /* cloned where the root stands already (template.h) */
   int proc;                    /* the host's /proc, borrowed: its id maps are written through it */
@@ -72,6 +73,7 @@ typedef struct mcg_jail {
   mcg_person people[MCG_PEOPLE_MAX]; /* one for each of spec.users */
   bool foreign;                      /* the root is somebody's rootfs */
   const char *fresh;                 /* "r", "x" or "" */
+  mcg_gateway gateway;               /* its sockets, the engine's with HELLO */
   const char *mechanisms[MCG_JAIL_MECHANISMS + 1];
   unsigned mechanism_count, text_len;
   char text[2048];  /* the mechanisms' bytes */
@@ -105,7 +107,7 @@ void mcg_jail_tune(mcg_jail *jail,
 /* /mooncage/a: the project as it was; /mooncage/b: a link to the view of it that is the workdir. */
 int mcg_jail_project_places(mcg_jail *jail, const char *base);
 int mcg_jail_project(mcg_jail *jail);
-int mcg_jail_net(mcg_jail *jail); /* loopback, host name */
+int mcg_jail_net(mcg_jail *jail); /* loopback, gateway, host name */
 int mcg_jail_rlimits(mcg_jail *jail);
 int mcg_jail_caps(mcg_jail *jail); /* capabilities, securebits, no_new_privs */
 int mcg_jail_landlock(mcg_jail *jail);

@@ -18,7 +18,9 @@
  *
  * MESSAGES. E: engine to init. I: init to engine. Bodies are fields (wire.h) with the tags below.
  *   HELLO  E  VERSION                                       first frame of the engine
- *   HELLO  I  VERSION, MECHANISM* ("name=value"), PID       the sandbox stands and is confined
+ *   HELLO  I  VERSION, MECHANISM* ("name=value"), PID, SOCKET* [+ as many fds]   the sandbox stands and
+ *             is confined. SOCKETs are those of a gateway, to the first client alone; each says what
+ *             the descriptor in its place is (enum mcg_socket_kind)
  *   FAILED I  STEP, ERRNO, TEXT                             instead of HELLO: set-up failed; end of stream follows
  *   EXEC   E  ARG+, ENV*, CWD, USER, FLAGS, COLS, ROWS, LIMIT*   start a command on this channel
  *   STARTED I PID [+ fds: stdin write end unless NO_STDIN, stdout read end, stderr read end unless
@@ -40,6 +42,9 @@
  *   GONE   I  nothing of this command's tree lives any more; the channel is over. Framed: after the EOFs;
  *             of a killed command with a stream at zero credit, the rest of that stream is dropped
  *   PING/PONG *  heartbeat, payload echoed
+ *   LISTEN E  ADDRESS, PORT: a listening TCP socket, on a channel that is over with the answer, which is
+ *   CONNECT E ADDRESS, PORT: a TCP socket that connects from within; it may still be under way
+ *             STARTED [+ 1 fd], or ERROR. Direct only: init has made the socket and keeps no copy
  *   ATTACH E  [+ 1 fd] serve one more client on this SOCK_SEQPACKET; its commands die with it unless
  *             DETACH, and its channels are its own
  *   STOP   E  kill everything and leave
@@ -73,7 +78,7 @@
 #define MCG_FRAME_HEADER 24
 #define MCG_FRAME_MAX 65536
 #define MCG_WINDOW (256u << 10)
-#define MCG_FDS_MAX 4
+#define MCG_FDS_MAX 5
 
 enum mcg_frame_flag { MCG_FRAME_MORE = 1 };
 
@@ -96,7 +101,9 @@ typedef enum mcg_type_of_frame {
   MCG_F_PONG,
   MCG_F_ATTACH,
   MCG_F_STOP,
-  MCG_F_LAST = MCG_F_STOP
+  MCG_F_LISTEN,
+  MCG_F_CONNECT,
+  MCG_F_LAST = MCG_F_CONNECT
 } mcg_frame_type;
 
 enum mcg_tag {
@@ -118,8 +125,24 @@ enum mcg_tag {
   MCG_TAG_SIGNO,
   MCG_TAG_CODE,
   MCG_TAG_CPU_US,
-  MCG_TAG_MAXRSS_KB
+  MCG_TAG_MAXRSS_KB,
+  MCG_TAG_SOCKET,  /* enum mcg_socket_kind */
+  MCG_TAG_ADDRESS, /* 4 bytes or 16, as they travel */
+  MCG_TAG_PORT
 };
+
+/* What a sandbox with a gateway hands over. */
+enum mcg_socket_kind {
+  MCG_SOCKET_STUB_UDP, /* names are asked for here: 127.0.0.1:53 */
+  MCG_SOCKET_STUB_TCP, /* the same, listening */
+  MCG_SOCKET_REFUSED, /* a packet socket that sees what the kernel refused: IP packets from their header */
+  MCG_SOCKET_REDIRECT_4, /* with a redirect: listeners that every TCP connection comes to but those */
+  MCG_SOCKET_REDIRECT_6, /* to loopback, a name's address and a listener's port included */
+  MCG_SOCKETS
+};
+/* Who a sandbox with a gateway is. Names get addresses near by. */
+#define MCG_OWN_ADDRESS_4 "198.18.0.1"
+#define MCG_OWN_ADDRESS_6 "fd00::1"
 
 enum mcg_exec_flag {
   MCG_EXEC_PTY = 1,
@@ -136,7 +159,7 @@ typedef struct mcg_frame {
 } mcg_frame;
 
 void mcg_frame_encode(const mcg_frame *frame, uint8_t out[MCG_FRAME_HEADER]);
-/* False: hostile (unknown type or flag, too long, a stream above 2, nonzero reserve, fds above 4). */
+/* False: hostile (unknown type or flag, too long, a stream above 2, nonzero reserve, too many fds). */
 bool mcg_frame_decode(const uint8_t in[MCG_FRAME_HEADER], mcg_frame *out);
 
 /* One record of `list` and `stat`, packed little-endian, then the name, then the link's target. */

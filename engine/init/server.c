@@ -50,8 +50,22 @@ static bool on_hello(mcg_conn *conn, const uint8_t *body, size_t len)
   return false;
 }
 
+/* Nobody in the sandbox has a copy of one: it is sent before there is a command. */
+static unsigned take_sockets(int *sockets, mcg_wire *body, int out[MCG_FDS_MAX])
+{
+  unsigned count = 0;
+  for (unsigned i = 0; sockets && i < MCG_SOCKETS; i++) {
+    if (sockets[i] < 0) continue;
+    mcg_wire_put_u64(body, MCG_TAG_SOCKET, i);
+    out[count++] = sockets[i];
+    sockets[i] = -1;
+  }
+  return count;
+}
+
 static bool say_hello(mcg_conn *conn, const mcg_server_config *config)
 {
+  int sockets[MCG_FDS_MAX];
   mcg_wire body;
   mcg_wire_init(&body);
   mcg_wire_put_u64(&body, MCG_TAG_VERSION, MCG_PROTOCOL_VERSION);
@@ -63,7 +77,9 @@ static bool say_hello(mcg_conn *conn, const mcg_server_config *config)
                      there ? "oom_score=commands first" : "oom_score=none");
   }
   mcg_wire_put_u64(&body, MCG_TAG_PID, (uint64_t)getpid());
-  mcg_conn_send(conn, MCG_F_HELLO, 0, 0, &body, NULL, 0);
+  unsigned count = take_sockets(config->sockets, &body, sockets);
+  mcg_conn_send(conn, MCG_F_HELLO, 0, 0, &body, sockets, count);
+  while (count) close(sockets[--count]);
   mcg_wire_fini(&body);
   return !conn->dead;
 }
@@ -128,6 +144,8 @@ static bool on_message(void *data, const mcg_frame *frame, const uint8_t *body, 
   if (!conn->greeted || (frame->fds && frame->type != MCG_F_ATTACH)) return false;
   switch (frame->type) {
   case MCG_F_EXEC: return mcg_command_start(server, conn, frame->channel, body, len);
+  case MCG_F_LISTEN:
+  case MCG_F_CONNECT: return mcg_socket_answer(server, conn, frame, body, len);
   case MCG_F_PING: mcg_conn_send_bytes(conn, MCG_F_PONG, frame->channel, 0, body, len); return true;
   case MCG_F_PONG: return true;
   case MCG_F_ATTACH: return on_attach(conn);

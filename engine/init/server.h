@@ -20,7 +20,8 @@
  *               renameat2, symlinkat, linkat, fchmod, fchmodat, utimensat, lseek, pread64, ftruncate,
  *               fstatfs, statfs, chdir, fchdir, umask
  *   memory      mmap, munmap, mprotect, madvise, brk, futex
- * It never mounts, never opens a namespace, never asks for a socket, never installs a handler. */
+ *   sockets     socket (INET and INET6, STREAM), setsockopt, bind, listen, connect: for LISTEN, CONNECT
+ * It never mounts, never opens a namespace, never installs a handler. */
 #ifndef MCG_SERVER_H
 #define MCG_SERVER_H
 
@@ -32,6 +33,7 @@ typedef struct mcg_server_config {
   const char *workdir;
   const char *const *env;        /* base environment of every command, NULL-terminated */
   const char *const *mechanisms; /* "name=value" for HELLO, NULL-terminated; may be NULL */
+  int *sockets;      /* MCG_SOCKETS of them, -1: none; taken: the first HELLO's. May be NULL */
   int confine_paths; /* 1: paths of built-ins must stay beneath workdir (plain sandboxes) */
   int range_map;   /* 1: `user=` works: init holds SETUID, SETGID and KILL in its user namespace */
   unsigned nofile; /* RLIMIT_NOFILE of commands, 0: as init's own */

@@ -52,6 +52,7 @@ void mcg_spawn_spec_encode(const mcg_spawn_spec *spec, mcg_wire *out)
   put_number(out, MCG_ST_CPU_MILLI, spec->cpu_milli);
   put_number(out, MCG_ST_PIDS, spec->pids);
   put_number(out, MCG_ST_NOFILE, spec->nofile);
+  put_number(out, MCG_ST_REDIRECT, spec->redirect);
   put_number(out, MCG_ST_MEMORY, spec->memory);
   put_number(out, MCG_ST_DISK, spec->disk);
   mcg_wire_put_str(out, MCG_ST_ID, spec->id);
@@ -131,6 +132,7 @@ static bool take_field(const mcg_field *field, mcg_spawn_spec *out)
   case MCG_ST_CPU_MILLI: return take_number(field, &out->cpu_milli);
   case MCG_ST_PIDS: return take_number(field, &out->pids);
   case MCG_ST_NOFILE: return take_number(field, &out->nofile);
+  case MCG_ST_REDIRECT: return take_number(field, &out->redirect);
   case MCG_ST_MEMORY: out->memory = mcg_field_u64(field); return field->len >= 1 && field->len <= 8;
   case MCG_ST_DISK: out->disk = mcg_field_u64(field); return field->len >= 1 && field->len <= 8;
   case MCG_ST_ID: return take_text(field, &out->id);

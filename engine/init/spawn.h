@@ -15,6 +15,8 @@
  *   GONE     S  COUNTERS: no process lives, all is freed (answer to DESTROY)
  *   STATS    E  and its answer  STATS  S  COUNTERS
  *   EXITED   S  unasked: the sandbox's init is dead; CODE or SIGNO. The id stays until DESTROY
+ *   CLOSE    E  [+ fds] to be closed behind everything else: the kernel takes milliseconds over a packet
+ *               socket, and the engine has none to spare
  *   REAP     E  FLAG dry run; answered by REAPED S TEXT* ("kind name") of what dead engines left
  *
  * What the sandbox itself has in force comes from its init, with HELLO on the control socket. */
@@ -33,7 +35,8 @@ enum mcg_spawn_op {
   MCG_S_STATS,
   MCG_S_EXITED,
   MCG_S_REAP,
-  MCG_S_REAPED
+  MCG_S_REAPED,
+  MCG_S_CLOSE
 };
 
 enum mcg_spawn_tag {
@@ -41,7 +44,7 @@ enum mcg_spawn_tag {
   MCG_ST_KIND = 1, /* u32 mcg_spawn_kind */
   MCG_ST_ID,       /* text, for names of cgroups; [A-Za-z0-9-] */
   MCG_ST_PROFILE,  /* u32 mcg_spawn_profile */
-  MCG_ST_NETWORK,  /* u32: 0 own and empty, 1 the host's */
+  MCG_ST_NETWORK,  /* u32 mcg_spawn_network */
   MCG_ST_CARRIER,  /* u32: 0 SOCK_SEQPACKET, 1 SOCK_STREAM */
   MCG_ST_UID,      /* u32 inside; 1000 unless given */
   MCG_ST_GID,
@@ -89,9 +92,16 @@ enum mcg_spawn_tag {
   MCG_SU_NAME,
   MCG_SU_HOME, /* absolute, inside */
   MCG_SU_UID,  /* u32; absent: one that is free */
-  MCG_SU_GID   /* u32; absent: the uid's number */
+  MCG_SU_GID,  /* u32; absent: the uid's number */
+  /* of CREATE, too */
+  MCG_ST_REDIRECT /* u32 1, with MCG_NET_GATEWAY: TCP connections are redirected (gateway.h) */
 };
 
+enum mcg_spawn_network {
+  MCG_NET_OWN,    /* loopback and nothing else */
+  MCG_NET_HOST,   /* the host's */
+  MCG_NET_GATEWAY /* its own, with sockets for the engine's gateway (gateway.h); carrier 0 only */
+};
 enum mcg_spawn_kind { MCG_KIND_JAIL, MCG_KIND_PLAIN };
 enum mcg_spawn_profile {
   MCG_PROFILE_DEFAULT,
@@ -114,7 +124,7 @@ typedef struct mcg_spawn_user {
 /* The fields of CREATE, decoded. Strings are owned; NULL or 0 where absent. */
 typedef struct mcg_spawn_spec {
   uint32_t kind, profile, network, carrier, uid, gid, rootfs_rw, disk_image, cpu_milli, pids,
-      nofile;
+      nofile, redirect;
   uint64_t memory, disk;
   char *id, *rootfs, *workdir, *project, *hostname;
   mcg_spawn_mount *mounts;

@@ -331,7 +331,7 @@ static int enter(mcg_spawner_state *state, const mcg_jail_order *order, mcg_fail
 {
   if (order->standing && mcg_template_enter(&state->template) < 0)
     return mcg_failure_set(failure, "mounts", errno, "enter the template's namespace");
-  if (order->net < 0 || mcg_stash_enter_net(order->net) == 0) return 0;
+  if (order->net.fd < 0 || mcg_stash_enter_net(order->net.fd) == 0) return 0;
   mcg_failure_set(failure, "userns", errno, "enter the sandbox's network namespace");
   if (order->standing) mcg_template_leave(&state->template);
   return -1;
@@ -339,7 +339,7 @@ static int enter(mcg_spawner_state *state, const mcg_jail_order *order, mcg_fail
 
 static void leave(mcg_spawner_state *state, const mcg_jail_order *order)
 {
-  if (order->net >= 0) mcg_stash_leave_net(&state->stash);
+  if (order->net.fd >= 0) mcg_stash_leave_net(&state->stash);
   if (order->standing) mcg_template_leave(&state->template);
 }
 
@@ -351,7 +351,9 @@ static int clone_limited(mcg_spawner_state *state, mcg_box *box, request *r)
   order->proc = state->proc;
   order->standing = state->root && mcg_template_serves(&state->template, order);
   /* Root of a range has rights over its network, which it has over none but its own. */
-  if (order->spec.network == 0 && order->range <= 1) order->net = mcg_stash_net(&state->stash);
+  if (order->spec.network != MCG_NET_HOST && order->range <= 1)
+    mcg_stash_net(&state->stash, order->spec.network == MCG_NET_GATEWAY, order->spec.redirect,
+                  &order->net);
   if (enter(state, order, &r->failure) < 0) return -1;
   box->pid = mcg_jail_clone(order, &box->pidfd);
   int error = errno;
@@ -528,7 +530,7 @@ static void hear(mcg_spawner_state *state, const uint8_t *packet, size_t len)
   }
 }
 
-static void drop_descriptors(struct msghdr *message)
+static void drop_descriptors(mcg_spawner_state *state, struct msghdr *message)
 {
   for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
        header = CMSG_NXTHDR(message, header))
@@ -536,7 +538,7 @@ static void drop_descriptors(struct msghdr *message)
       for (size_t i = 0; i < (header->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
         int fd;
         memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
-        close(fd);
+        mcg_stash_close(&state->stash, fd);
       }
 }
 
@@ -555,7 +557,7 @@ static void listen_to_engine(mcg_spawner_state *state)
     state->over = true;
     return;
   }
-  drop_descriptors(&message);
+  drop_descriptors(state, &message); /* MCG_S_CLOSE needs no more than that */
   if (!(message.msg_flags & MSG_TRUNC)) hear(state, packet, (size_t)len);
 }
 

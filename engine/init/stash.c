@@ -16,7 +16,8 @@
 enum { JOB_GROUP, JOB_NET, JOB_MAP, JOB_CLOSE, JOB_LEAVE };
 
 typedef struct job {
-  uint32_t kind, index; /* of the part */
+  uint32_t kind, index;   /* of the part */
+  bool gateway, redirect; /* of a network */
   uint64_t serial;
   mcg_cgroup_limits limits;
   uint32_t host;
@@ -89,13 +90,19 @@ static int some_proc(mcg_stash *stash)
 }
 
 /* It belongs to the host's root: nobody in a sandbox has a right over it, not even while that is built. */
-static int make_net(mcg_stash *stash)
+static bool make_net(mcg_stash *stash, const job *what, mcg_net *net)
 {
-  if (unshare(CLONE_NEWNET) < 0) return -1;
-  int net = mcg_net_loopback() < 0 ? -1 : open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-  if (net >= 0) mcg_net_free_ports(some_proc(stash));
+  mcg_net_close(net); /* one of another kind */
+  if (unshare(CLONE_NEWNET) < 0) return false;
+  bool made = mcg_net_loopback() == 0 &&
+              (!what->gateway || mcg_gateway_make(&net->ways, what->redirect) == 0);
+  if (made) net->fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+  if (net->fd >= 0) mcg_net_free_ports(some_proc(stash));
+  net->gateway = what->gateway;
+  net->redirect = what->redirect;
   mcg_stash_leave_net(stash);
-  return net;
+  if (net->fd < 0) mcg_net_close(net);
+  return net->fd >= 0;
 }
 
 static bool make(mcg_stash *stash, const job *what)
@@ -109,7 +116,7 @@ static bool make(mcg_stash *stash, const job *what)
     drop_group(stash->cgroups, spare); /* whoever needs one hears why */
     return false;
   }
-  case JOB_NET: return (stash->nets[what->index] = make_net(stash)) >= 0;
+  case JOB_NET: return make_net(stash, what, &stash->nets[what->index]);
   case JOB_MAP: {
     mcg_idmap *map = &stash->map;
     return mcg_idmap_wide(map, map->owner_uid, map->owner_gid, what->host, what->host) >= 0;
@@ -203,7 +210,7 @@ void mcg_stash_init(mcg_stash *stash, const mcg_cgroups *cgroups, bool privilege
   sem_init(&stash->begun, 0, 0);
   for (size_t i = 0; i < MCG_STASHED; i++) {
     clear(&stash->groups[i]);
-    stash->nets[i] = -1;
+    mcg_net_init(&stash->nets[i]);
   }
 }
 
@@ -212,7 +219,7 @@ void mcg_stash_fini(mcg_stash *stash)
   stop(stash);
   for (size_t i = 0; i < MCG_STASHED; i++) {
     drop_group(stash->cgroups, &stash->groups[i]);
-    if (stash->nets[i] >= 0) close(stash->nets[i]);
+    mcg_net_close(&stash->nets[i]);
   }
   mcg_idmap_close(&stash->map);
   if (stash->proc >= 0) close(stash->proc);
@@ -243,14 +250,23 @@ int mcg_stash_group(mcg_stash *stash, const mcg_cgroup_limits *limits, mcg_spare
   return make_group(stash->cgroups, ++stash->serial, limits, out, what);
 }
 
-int mcg_stash_net(mcg_stash *stash)
+static bool wanted(const mcg_stash *stash, const mcg_net *net)
 {
+  return net->gateway == stash->gateway && net->redirect == stash->redirect;
+}
+
+bool mcg_stash_net(mcg_stash *stash, bool gateway, bool redirect, mcg_net *out)
+{
+  stash->gateway = gateway;
+  stash->redirect = redirect;
   for (size_t i = 0; i < MCG_STASHED; i++) {
-    if (!ready(&stash->net_state[i])) continue;
+    if (!ready(&stash->net_state[i]) || !wanted(stash, &stash->nets[i])) continue;
+    *out = stash->nets[i];
+    mcg_net_init(&stash->nets[i]);
     atomic_store(&stash->net_state[i], MCG_PART_MISSING);
-    return stash->nets[i];
+    return true;
   }
-  return -1;
+  return false;
 }
 
 int mcg_stash_map(mcg_stash *stash, mcg_idmap *out)
@@ -266,9 +282,15 @@ int mcg_stash_map(mcg_stash *stash, mcg_idmap *out)
 void mcg_stash_refill(mcg_stash *stash)
 {
   if (!start(stash)) return;
-  for (uint32_t i = 0; i < MCG_STASHED && stash->home >= 0; i++)
-    if (atomic_load(&stash->net_state[i]) == MCG_PART_MISSING)
-      ask_part(stash, &(job){.kind = JOB_NET, .index = i});
+  for (uint32_t i = 0; i < MCG_STASHED && stash->home >= 0; i++) {
+    int state = atomic_load(&stash->net_state[i]);
+    bool stale = state == MCG_PART_READY && !wanted(stash, &stash->nets[i]);
+    if (state != MCG_PART_MISSING && !stale) continue;
+    ask_part(stash, &(job){.kind = JOB_NET,
+                           .index = i,
+                           .gateway = stash->gateway,
+                           .redirect = stash->redirect});
+  }
   for (uint32_t i = 0; i < MCG_STASHED && stash->cgroups->mode != MCG_CGROUP_NONE; i++) {
     int state = atomic_load(&stash->group_state[i]);
     bool stale = state == MCG_PART_READY && !same(&stash->groups[i].limits, &stash->last);

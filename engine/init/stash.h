@@ -15,6 +15,7 @@
 
 #include "cgroup.h"
 #include "idmap.h"
+#include "net.h"
 
 #define MCG_STASHED 2 /* of groups and of networks */
 #define MCG_BURIED 16 /* networks that end together */
@@ -35,9 +36,10 @@ typedef struct mcg_stash {
   uint64_t serial;        /* of groups */
   mcg_cgroup_limits last; /* that were asked for */
   mcg_spare groups[MCG_STASHED];
-  int nets[MCG_STASHED];
-  mcg_idmap map; /* its owner is whose tree was bound last */
-  int map_slot;  /* the uid that `map` is for; -1 */
+  mcg_net nets[MCG_STASHED];
+  bool gateway, redirect; /* of the network that was asked for last */
+  mcg_idmap map;          /* its owner is whose tree was bound last */
+  int map_slot;           /* the uid that `map` is for; -1 */
   atomic_int group_state[MCG_STASHED], net_state[MCG_STASHED], map_state;
   int dead[MCG_BURIED]; /* networks that nobody is in any more */
   unsigned dead_count;
@@ -61,8 +63,9 @@ void mcg_stash_fini(mcg_stash *stash);
  * the caller's all the same. */
 int mcg_stash_group(mcg_stash *stash, const mcg_cgroup_limits *limits, mcg_spare *out,
                     const char **what);
-/* A network namespace with nothing but loopback, up; the caller's. -1: there is none ready. */
-int mcg_stash_net(mcg_stash *stash);
+/* A network namespace with loopback, up, and with a gateway's routes and sockets where that is asked for;
+ * the caller's. False: there is none ready of this kind; the next ones will be. */
+bool mcg_stash_net(mcg_stash *stash, bool gateway, bool redirect, mcg_net *out);
 /* Into it for the length of a clone. -1 with errno; the way back ends the process where it is barred. */
 int mcg_stash_enter_net(int net);
 void mcg_stash_leave_net(const mcg_stash *stash);

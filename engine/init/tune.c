@@ -34,5 +34,5 @@ void mcg_jail_tune(mcg_jail *jail, int proc)
   bool few = put(proc, "sys/user/max_inotify_instances", "64");
   mcg_jail_note(jail, "nested_namespaces=%s",
                 none && few ? "none, by count and seccomp" : "none, by seccomp");
-  if (jail->spec->network == 0 && jail->order->net < 0) mcg_net_free_ports(proc);
+  if (jail->spec->network != MCG_NET_HOST && jail->order->net.fd < 0) mcg_net_free_ports(proc);
 }

@@ -12,7 +12,7 @@ static size_t descriptors_needed(const mcg_stream *stream, uint32_t flags)
 }
 
 /* Refused now, with a way out, rather than in the middle of a message's descriptors. */
-static int promise(mcg_stream *stream, size_t need, mcg_error **err)
+static int spare_descriptors(const mcg_stream *stream, size_t need, mcg_error **err)
 {
   struct rlimit limit;
   if (!need || getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY) return 0;
@@ -25,8 +25,8 @@ static int promise(mcg_stream *stream, size_t need, mcg_error **err)
   return mcg_fail(err, MCG_QUOTA, fix, "no descriptors left for another command's streams");
 }
 
-static mcg_channel *channel_new(mcg_stream *stream, uint32_t flags,
-                                const mcg_channel_events *events, void *data)
+mcg_channel *mcg_channel_new(mcg_stream *stream, uint32_t flags, const mcg_channel_events *events,
+                             void *data)
 {
   mcg_channel *channel = calloc(1, sizeof *channel);
   if (!channel) return NULL;
@@ -76,8 +76,8 @@ int mcg_channel_open(mcg_stream *stream, const mcg_wire *body, uint32_t flags,
                      mcg_error **err)
 {
   size_t need = descriptors_needed(stream, flags);
-  if (mcg_stream_alive(stream, err) < 0 || promise(stream, need, err) < 0) return -1;
-  mcg_channel *channel = body->failed ? NULL : channel_new(stream, flags, events, data);
+  if (mcg_stream_alive(stream, err) < 0 || spare_descriptors(stream, need, err) < 0) return -1;
+  mcg_channel *channel = body->failed ? NULL : mcg_channel_new(stream, flags, events, data);
   if (!channel) return mcg_fail(err, MCG_NOMEM, NULL, "out of memory for a command");
   channel->promised = need;
   stream->shared->descriptors += need;
@@ -184,7 +184,7 @@ void mcg_channel_release(mcg_channel *channel)
   if (!channel || channel->released) return;
   channel->released = true;
   channel->drained = NULL;
-  if (channel->mapped) {
+  if (channel->mapped && !channel->socket) {
     mcg_channel_break_stdin(channel, MCG_UNAVAILABLE, "the command has ended");
     channel->in_closing = true;
     if (channel->started) channel->stream->ops->feed(channel);

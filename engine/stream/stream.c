@@ -100,6 +100,7 @@ void mcg_stream_unref(mcg_stream *stream)
 {
   if (--stream->refs) return;
   drop_packets(stream);
+  mcg_stream_drop_sockets(stream);
   mcg_wire_fini(&stream->partial);
   mcg_error_free(stream->failure);
   free(stream->stash);
@@ -454,7 +455,25 @@ static void take_mechanisms(mcg_stream *stream, const uint8_t *body, size_t len)
   }
 }
 
-static void connection_message(mcg_stream *stream, uint8_t type, const uint8_t *body, size_t len)
+static void greeting(mcg_stream *stream, const answer *got, const uint8_t *body, size_t len,
+                     int *fds, size_t count)
+{
+  if (got->version != MCG_PROTOCOL_VERSION) {
+    mcg_stream_lose(stream, MCG_PROTOCOL, "mooncage-init speaks version %llu, the engine %d",
+                    (unsigned long long)got->version, MCG_PROTOCOL_VERSION);
+  } else if (count && !fds) {
+    mcg_stream_lose(stream, MCG_QUOTA, "no descriptors left for the gateway of another session");
+  } else if (!mcg_stream_take_sockets(stream, body, len, fds, count)) {
+    mcg_stream_lose(stream, MCG_PROTOCOL, "the sandbox sent sockets that are no gateway's");
+  } else {
+    stream->greeted = true;
+    take_mechanisms(stream, body, len);
+    mcg_wait_wake(stream->engine, &stream->hello);
+  }
+}
+
+static void connection_message(mcg_stream *stream, uint8_t type, const uint8_t *body, size_t len,
+                               int *fds, size_t count)
 {
   if (type == MCG_F_PONG) return;
   if (type == MCG_F_PING) {
@@ -466,14 +485,7 @@ static void connection_message(mcg_stream *stream, uint8_t type, const uint8_t *
   if (got.bad) {
     mcg_stream_lose(stream, MCG_PROTOCOL, "the sandbox sent a message that does not parse");
   } else if (type == MCG_F_HELLO && !stream->greeted) {
-    if (got.version == MCG_PROTOCOL_VERSION) {
-      stream->greeted = true;
-      take_mechanisms(stream, body, len);
-      mcg_wait_wake(stream->engine, &stream->hello);
-    } else {
-      mcg_stream_lose(stream, MCG_PROTOCOL, "mooncage-init speaks version %llu, the engine %d",
-                      (unsigned long long)got.version, MCG_PROTOCOL_VERSION);
-    }
+    greeting(stream, &got, body, len, fds, count);
   } else if (type == MCG_F_FAILED && !stream->greeted) {
     mcg_error *error = NULL;
     mcg_spawner_setup_error(&error, got.step ? got.step : "set-up", got.exit.error,
@@ -496,10 +508,28 @@ static void channel_starved(mcg_channel *channel)
     channel->events.on_refused(channel->data, EMFILE, "descriptors", "this process has none left");
 }
 
+/* LISTEN and CONNECT are over with the answer. Who gave up waiting has let go of `socket`. */
+static void channel_socket(mcg_channel *channel, int *fds, size_t count)
+{
+  if (count != 1) {
+    mcg_stream_lose(channel->stream, MCG_PROTOCOL, "the sandbox sent a wrong number of sockets");
+    return;
+  }
+  channel->started = channel->exited = channel->gone = true;
+  bool wanted = !channel->released;
+  if (wanted) *channel->socket = mcg_steal_fd(&fds[0]);
+  mcg_channel_unmap(channel);
+  if (wanted) channel->events.on_started(channel->data, 0);
+}
+
 static void channel_started(mcg_channel *channel, const answer *got, int *fds, size_t count)
 {
   if (!fds && count && !channel->started) {
     channel_starved(channel);
+    return;
+  }
+  if (channel->socket && !channel->started) {
+    channel_socket(channel, fds, count);
     return;
   }
   if (channel->started || !channel->stream->ops->started(channel, fds, count)) {
@@ -583,7 +613,7 @@ static bool whole_message(mcg_stream *stream, mcg_channel *channel, const mcg_fr
   if (channel)
     channel_message(channel, frame->type, body, len, fds, count);
   else
-    connection_message(stream, frame->type, body, len);
+    connection_message(stream, frame->type, body, len, fds, count);
   mcg_wire_fini(partial);
   mcg_wire_init(partial);
   return true;
@@ -594,7 +624,7 @@ void mcg_stream_frame(mcg_stream *stream, const mcg_frame *frame, const uint8_t 
 {
   stream->quiet = 0;
   if (frame->sequence != ++stream->received || frame->fds != count ||
-      (count && frame->type != MCG_F_STARTED)) {
+      (count && frame->type != MCG_F_STARTED && frame->type != MCG_F_HELLO)) {
     mcg_stream_lose(stream, MCG_PROTOCOL, "the sandbox lost count of its messages");
     return;
   }
@@ -650,6 +680,7 @@ static mcg_stream *stream_new(mcg_engine *engine, int fd, mcg_carrier carrier, m
   stream->packets_last = &stream->packets;
   shared->descriptors++;
   mcg_wait_init(&stream->hello);
+  for (int i = 0; i < MCG_SOCKETS; i++) stream->sockets[i] = -1;
   return stream;
 }
 

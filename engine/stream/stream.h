@@ -8,6 +8,7 @@
 #include "fiber.h"
 #include "init/protocol.h"
 #include "init/wire.h"
+#include <sys/socket.h>
 
 typedef struct mcg_stream mcg_stream;
 typedef struct mcg_channel mcg_channel;
@@ -41,6 +42,28 @@ void mcg_stream_close(mcg_stream *stream);
 /* A copy of its descriptor, the caller's: while it is open init does not know that the stream is closed.
  * -1: there is none. */
 int mcg_stream_hold(const mcg_stream *stream);
+/* ---- sockets of the sandbox's network (direct carrier only) ----------------------------------- */
+
+/* What a sandbox with a gateway handed over with its HELLO, each looked at; -1 where there is none. The
+ * caller's from here on; asked again there are none. All are non-blocking. `stub_tcp` and `redirected`
+ * listen; with a redirect every TCP connection to another address than loopback's comes there, names'
+ * included, and LISTEN is not needed. `refused`: see egress/refusal.h; close it by mcg_spawner_close. */
+typedef struct mcg_gateway_sockets {
+  int stub_udp, stub_tcp, refused, redirected[2]; /* IPv4, IPv6 */
+} mcg_gateway_sockets;
+void mcg_stream_gateway_sockets(mcg_stream *stream, mcg_gateway_sockets *out);
+
+/* A listening TCP socket in the sandbox's network, non-blocking, at exactly this address and port; IPv6
+ * only, where it is IPv6's. `conflict`: the port is taken in there. `unsupported` on a framed stream. */
+int mcg_stream_listen(mcg_stream *stream, const struct sockaddr *address, int *fd,
+                      mcg_error **err) MCG_PARKS;
+/* A TCP connection from within the sandbox's network to there, non-blocking, established. `unavailable`:
+ * nobody listens there. */
+int mcg_stream_connect(mcg_stream *stream, const struct sockaddr *address, int *fd,
+                       mcg_error **err) MCG_PARKS;
+/* Where an accepted connection that was redirected wanted to go. */
+int mcg_redirected_destination(int fd, struct sockaddr_storage *out, mcg_error **err);
+
 int mcg_stream_attach(mcg_stream *stream, int fd, mcg_error **err); /* ATTACH, takes fd */
 int mcg_stream_stop(mcg_stream *stream, mcg_error **err);           /* STOP */
 

@@ -81,6 +81,7 @@ struct mcg_channel {
   unsigned refs;   /* the map, the owner, each open handle, each call under way */
   size_t promised; /* descriptors that are counted for it */
   bool mapped, started, exited, gone, released;
+  int *socket; /* LISTEN, CONNECT: where the descriptor of STARTED goes; else NULL */
   mcg_flow flows[2];
   void (*drained)(void *data);
   void *drained_data;
@@ -126,7 +127,8 @@ struct mcg_stream {
   uint32_t last_channel;
   mcg_channel *buckets[MCG_CHANNEL_BUCKETS], *fresh;
   mcg_packet *packets, **packets_last;
-  mcg_wire partial; /* of channel 0 */
+  int sockets[MCG_SOCKETS]; /* of HELLO, until somebody takes them; -1 */
+  mcg_wire partial;         /* of channel 0 */
   uint8_t partial_type;
   /* opening */
   mcg_wait hello;
@@ -143,6 +145,14 @@ struct mcg_stream {
   unsigned quiet; /* heartbeats since anything came */
 };
 
+/* stream_sockets.c: keeps those of HELLO, what they are being told in its body; false: they are wrong. */
+bool mcg_stream_take_sockets(mcg_stream *stream, const uint8_t *body, size_t len, int *fds,
+                             size_t count);
+void mcg_stream_drop_sockets(mcg_stream *stream);
+
+/* channel.c: one with a number of its own. `flags` are of EXEC. NULL: no memory. */
+mcg_channel *mcg_channel_new(mcg_stream *stream, uint32_t flags, const mcg_channel_events *events,
+                             void *data);
 void mcg_stream_unref(mcg_stream *stream);
 void mcg_channel_unref(mcg_channel *channel);
 mcg_channel *mcg_stream_find(mcg_stream *stream, uint32_t number);

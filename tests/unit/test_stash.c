@@ -101,18 +101,19 @@ static void test_network_is_new_and_has_loopback(void **state)
   (void)state;
   need_root();
   ino_t home = own_network();
-  assert_int_equal(mcg_stash_net(&stash), -1); /* nothing was asked for */
+  mcg_net one, two, other;
+  assert_false(mcg_stash_net(&stash, false, false, &one)); /* nothing was asked for */
   mcg_stash_refill(&stash);
   until(&stash.net_state[0], MCG_PART_READY);
   until(&stash.net_state[1], MCG_PART_READY);
   assert_true(own_network() == home); /* the thread's own business */
-  int one = mcg_stash_net(&stash), two = mcg_stash_net(&stash);
-  assert_true(one >= 0 && two >= 0);
-  assert_int_equal(mcg_stash_net(&stash), -1); /* each is given once */
-  assert_true(network_of(one) != network_of(two));
-  assert_true(network_of(one) != home && network_of(two) != home);
-  assert_int_equal(mcg_stash_enter_net(one), 0);
-  assert_true(own_network() == network_of(one));
+  assert_true(mcg_stash_net(&stash, false, false, &one));
+  assert_true(mcg_stash_net(&stash, false, false, &two));
+  assert_false(mcg_stash_net(&stash, false, false, &other)); /* each is given once */
+  assert_true(network_of(one.fd) != network_of(two.fd));
+  assert_true(network_of(one.fd) != home && network_of(two.fd) != home);
+  assert_int_equal(mcg_stash_enter_net(one.fd), 0);
+  assert_true(own_network() == network_of(one.fd));
   unsigned count;
   short flags;
   look_around(&count, &flags);
@@ -123,8 +124,29 @@ static void test_network_is_new_and_has_loopback(void **state)
   assert_true(flags & IFF_UP);
   assert_int_equal(port, 0);
   assert_int_not_equal(first_free_port(), 0); /* the host's own is as it was */
-  close(one);
-  close(two);
+  mcg_net_close(&one);
+  mcg_net_close(&two);
+}
+
+/* The kind that was asked for last is made ahead; one of another kind is nobody's. */
+static void test_network_with_a_gateway(void **state)
+{
+  (void)state;
+  need_root();
+  mcg_net net;
+  mcg_stash_refill(&stash);
+  until(&stash.net_state[0], MCG_PART_READY);
+  until(&stash.net_state[1], MCG_PART_READY);
+  assert_false(mcg_stash_net(&stash, true, false, &net));
+  mcg_stash_refill(&stash);
+  until(&stash.net_state[1], MCG_PART_READY);
+  assert_true(mcg_stash_net(&stash, true, false, &net));
+  assert_true(net.ways.sockets[MCG_SOCKET_STUB_UDP] >= 0);
+  assert_true(net.ways.sockets[MCG_SOCKET_STUB_TCP] >= 0);
+  assert_true(net.ways.sockets[MCG_SOCKET_REFUSED] >= 0);
+  assert_int_equal(net.ways.sockets[MCG_SOCKET_REDIRECT_4], -1);
+  mcg_net_close(&net);
+  assert_int_equal(net.ways.sockets[MCG_SOCKET_STUB_UDP], -1);
 }
 
 /* The spawner changes its mount namespace, which the kernel refuses to a thread that shares its root. */
@@ -228,6 +250,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_network_is_new_and_has_loopback, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_network_with_a_gateway, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_spawner_may_still_change_its_mounts, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_group_has_the_limits_that_are_asked_for, set_up,
                                       tear_down),

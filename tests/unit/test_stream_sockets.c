@@ -1,0 +1,490 @@
+/* The sockets that a sandbox hands to the engine: those of its gateway, LISTEN and CONNECT; and what a
+ * sandbox with a gateway can and cannot do in its network. As root everything runs twice: as root, and
+ * as uid 65534. What is expected of the kernel is what it does to a host without the address. */
+#include "turning.h"
+
+#include "spawner.h"
+#include "stream/stream.h"
+
+#include <arpa/inet.h>
+#include <grp.h>
+#include <netinet/in.h>
+#include <sys/wait.h>
+
+typedef struct world {
+  mcg_engine *engine;
+  mcg_jailed *jailed;
+  mcg_stream *stream;
+  mcg_gateway_sockets sockets;
+  char mechanism[128]; /* network= */
+  bool over;
+  void (*test)(struct world *world);
+} world;
+
+/* ---- a sandbox ---------------------------------------------------------------------------------- */
+
+static void mechanism(void *data, const char *name, const char *value)
+{
+  world *w = data;
+  if (strcmp(name, "network") == 0) snprintf(w->mechanism, sizeof w->mechanism, "%s", value);
+}
+
+static void open_world(world *w, const mcg_spawn_spec *spec, mcg_carrier carrier)
+{
+  mcg_error *err = NULL;
+  int fd;
+  if (mcg_spawner_create(w->engine, NULL, spec, &w->jailed, &fd, &err) < 0 ||
+      mcg_stream_open(w->engine, fd, carrier, mechanism, NULL, w, &w->stream, &err) < 0)
+    fail_msg("no sandbox: %s", err->message);
+  mcg_stream_gateway_sockets(w->stream, &w->sockets);
+}
+
+static void close_world(world *w)
+{
+  const int all[] = {w->sockets.stub_udp, w->sockets.stub_tcp, w->sockets.redirected[0],
+                     w->sockets.redirected[1]};
+  mcg_error *err = NULL;
+  for (size_t i = 0; i < 4; i++)
+    if (all[i] >= 0) close(all[i]);
+  if (w->sockets.refused >= 0) mcg_spawner_close(w->engine, w->sockets.refused);
+  mcg_stream_close(w->stream);
+  assert_int_equal(mcg_spawner_destroy(w->jailed, NULL, &err), 0);
+}
+
+static void fiber(void *data)
+{
+  world *w = data;
+  w->test(w);
+  w->over = true;
+}
+
+static void on_fiber(void (*test)(world *w))
+{
+  world w = {.engine = engine_with(NULL), .test = test};
+  mcg_error *err = NULL;
+  assert_int_equal(mcg_fiber_start(w.engine, fiber, &w, NULL, &err), 0);
+  turn_until(w.engine, &w.over);
+  engine_end(w.engine);
+}
+
+static void open_gateway(world *w, bool redirect)
+{
+  const mcg_spawn_spec spec = {
+      .kind = MCG_KIND_JAIL, .disk = 16 << 20, .network = MCG_NET_GATEWAY, .redirect = redirect};
+  open_world(w, &spec, MCG_CARRIER_DIRECT);
+}
+
+/* ---- commands in it ------------------------------------------------------------------------------ */
+
+typedef struct command {
+  mcg_engine *engine;
+  mcg_channel *channel;
+  mcg_wait wait;
+  char out[4096];
+  size_t len;
+  bool eof[3], exited;
+  int code;
+} command;
+
+static bool on_data(void *data, int stream, const void *bytes, size_t len)
+{
+  command *c = data;
+  (void)stream;
+  size_t take = len < sizeof c->out - 1 - c->len ? len : sizeof c->out - 1 - c->len;
+  memcpy(c->out + c->len, bytes, take);
+  c->out[c->len += take] = 0;
+  mcg_wait_wake(c->engine, &c->wait);
+  return true;
+}
+
+static void on_eof(void *data, int stream)
+{
+  command *c = data;
+  c->eof[stream] = true;
+  mcg_wait_wake(c->engine, &c->wait);
+}
+
+static void on_exit_(void *data, const mcg_exit *what)
+{
+  command *c = data;
+  c->exited = true;
+  c->code = what->code;
+  mcg_wait_wake(c->engine, &c->wait);
+}
+
+static void on_refused(void *data, int number, const char *step, const char *text)
+{
+  (void)data;
+  fail_msg("refused: %s: %s (%d)", step, text, number);
+}
+
+static void start(world *w, command *c, const char *program)
+{
+  static const mcg_channel_events events = {
+      .on_data = on_data, .on_eof = on_eof, .on_exit = on_exit_, .on_refused = on_refused};
+  const char *const words[] = {"/usr/bin/python3", "-c", program};
+  mcg_wire body;
+  mcg_error *err = NULL;
+  *c = (command){.engine = w->engine};
+  mcg_wait_init(&c->wait);
+  mcg_wire_init(&body);
+  for (size_t i = 0; i < 3; i++) mcg_wire_put_str(&body, MCG_TAG_ARG, words[i]);
+  mcg_wire_put_str(&body, MCG_TAG_ENV, "PATH=/usr/bin:/bin");
+  assert_int_equal(
+      mcg_channel_open(w->stream, &body, MCG_EXEC_NO_STDIN, &events, c, &c->channel, &err), 0);
+  mcg_wire_fini(&body);
+}
+
+static void await(command *c, const char *text)
+{
+  mcg_error *err = NULL;
+  while (text ? !strstr(c->out, text) : !c->exited || !c->eof[1] || !c->eof[2]) {
+    if (text && c->exited && c->eof[1] && c->eof[2]) fail_msg("\"%s\" lacks \"%s\"", c->out, text);
+    if (mcg_wait_park(c->engine, &c->wait, 60000, &err) < 0)
+      fail_msg("%s: so far \"%s\"", err->message, c->out);
+  }
+}
+
+/* What the program printed, until the next one runs. */
+static const char *run(world *w, const char *program)
+{
+  static command c;
+  start(w, &c, program);
+  await(&c, NULL);
+  mcg_channel_release(c.channel);
+  return c.out;
+}
+
+static void assert_says(world *w, const char *program, const char *expected)
+{
+  const char *said = run(w, program);
+  if (strcmp(said, expected) != 0) fail_msg("%s\nsaid \"%s\", not \"%s\"", program, said, expected);
+}
+
+#define SOCKET "import socket, errno, os\n"
+/* try(f) prints "ok" or the name of the error. */
+#define TRY                                                                                        \
+  SOCKET "def attempt(f):\n"                                                                       \
+         "  try:\n    f(); print('ok')\n"                                                          \
+         "  except OSError as e: print(errno.errorcode[e.errno])\n"
+
+static struct sockaddr_in four(const char *address, uint16_t port)
+{
+  struct sockaddr_in out = {.sin_family = AF_INET, .sin_port = htons(port)};
+  assert_int_equal(inet_pton(AF_INET, address, &out.sin_addr), 1);
+  return out;
+}
+
+static struct sockaddr_in6 six(const char *address, uint16_t port)
+{
+  struct sockaddr_in6 out = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+  assert_int_equal(inet_pton(AF_INET6, address, &out.sin6_addr), 1);
+  return out;
+}
+
+/* ---- the gateway's ---------------------------------------------------------------------------- */
+
+static void gateway_sockets(world *w)
+{
+  open_gateway(w, false);
+  assert_true(w->sockets.stub_udp >= 0 && w->sockets.stub_tcp >= 0 && w->sockets.refused >= 0);
+  assert_int_equal(w->sockets.redirected[0], -1);
+  assert_non_null(strstr(w->mechanism, "through the gateway"));
+  mcg_gateway_sockets again;
+  mcg_stream_gateway_sockets(w->stream, &again);
+  assert_int_equal(again.stub_udp, -1);
+  /* Nothing that is not allowed is waited for. */
+  assert_says(w,
+              TRY "attempt(lambda: socket.create_connection(('1.2.3.4', 443)))\n"
+                  "attempt(lambda: socket.create_connection(('2001:db8::1', 443)))\n"
+                  "u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                  "u.connect(('8.8.8.8', 53)); u.send(b'x'); attempt(lambda: u.recv(1))\n",
+              "ECONNREFUSED\nECONNREFUSED\nECONNREFUSED\n");
+  /* The stub's socket is asked. */
+  command c;
+  start(w, &c,
+        SOCKET "u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+               "u.connect(('127.0.0.1', 53)); u.send(b'who?'); print(u.recv(9).decode())\n");
+  mcg_error *err = NULL;
+  struct sockaddr_in from;
+  socklen_t size = sizeof from;
+  char question[16];
+  ssize_t len;
+  while ((len = recvfrom(w->sockets.stub_udp, question, sizeof question, 0, (void *)&from, &size)) <
+         0)
+    assert_int_equal(mcg_fiber_sleep(w->engine, 5, &err), 0);
+  assert_int_equal(len, 4);
+  assert_int_equal(sendto(w->sockets.stub_udp, "you", 3, 0, (void *)&from, size), 3);
+  await(&c, NULL);
+  assert_string_equal(c.out, "you\n");
+  mcg_channel_release(c.channel);
+  close_world(w);
+}
+
+static void test_gateway_sockets(void **state)
+{
+  (void)state;
+  on_fiber(gateway_sockets);
+}
+
+static void none_without(world *w)
+{
+  const mcg_spawn_spec spec = {.kind = MCG_KIND_JAIL, .disk = 16 << 20};
+  open_world(w, &spec, MCG_CARRIER_DIRECT);
+  assert_int_equal(w->sockets.stub_udp, -1);
+  assert_int_equal(w->sockets.refused, -1);
+  assert_says(w, TRY "attempt(lambda: socket.create_connection(('1.2.3.4', 443)))\n",
+              "ENETUNREACH\n");
+  close_world(w);
+}
+
+static void test_none_without_a_gateway(void **state)
+{
+  (void)state;
+  on_fiber(none_without);
+}
+
+/* ---- LISTEN ------------------------------------------------------------------------------------ */
+
+static int accepted(world *w, int listener)
+{
+  mcg_error *err = NULL;
+  int fd;
+  while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0)
+    assert_int_equal(mcg_fiber_sleep(w->engine, 5, &err), 0);
+  return fd;
+}
+
+static void is_reached(world *w, const struct sockaddr *at, const char *program)
+{
+  mcg_error *err = NULL;
+  int listener;
+  if (mcg_stream_listen(w->stream, at, &listener, &err) < 0) fail_msg("%s", err->message);
+  command c;
+  start(w, &c, program);
+  int fd = accepted(w, listener);
+  assert_int_equal(write(fd, "hello", 5), 5);
+  close(fd);
+  await(&c, NULL);
+  if (strcmp(c.out, "hello\n") != 0) fail_msg("said \"%s\"", c.out);
+  mcg_channel_release(c.channel);
+  close(listener);
+}
+
+static void listens(world *w)
+{
+  open_gateway(w, false);
+  struct sockaddr_in at = four("198.18.0.5", 443);
+  is_reached(w, (void *)&at,
+             SOCKET "print(socket.create_connection(('198.18.0.5', 443)).recv(9).decode())\n");
+  struct sockaddr_in6 at6 = six("fd00::5", 443);
+  is_reached(w, (void *)&at6,
+             SOCKET "print(socket.create_connection(('fd00::5', 443)).recv(9).decode())\n");
+  at = four("0.0.0.0", 8443);
+  is_reached(w, (void *)&at,
+             SOCKET "print(socket.create_connection(('93.184.216.34', 8443)).recv(9).decode())\n");
+  at6 = six("::", 8443);
+  is_reached(w, (void *)&at6,
+             SOCKET "print(socket.create_connection(('2001:db8::7', 8443)).recv(9).decode())\n");
+  close_world(w);
+}
+
+static void test_listens(void **state)
+{
+  (void)state;
+  on_fiber(listens);
+}
+
+static void port_is_taken(world *w)
+{
+  mcg_error *err = NULL;
+  int listener, other;
+  open_gateway(w, false);
+  command c;
+  start(w, &c,
+        SOCKET "import time\ns = socket.create_server(('0.0.0.0', 443))\n"
+               "print('stands', flush=True)\ntime.sleep(600)\n");
+  await(&c, "stands");
+  struct sockaddr_in at = four("198.18.0.5", 443);
+  assert_int_equal(mcg_stream_listen(w->stream, (void *)&at, &listener, &err), -1);
+  assert_non_null(strstr(err->message, "198.18.0.5:443"));
+  assert_int_equal(code_of(&err), MCG_CONFLICT);
+  mcg_channel_kill(c.channel);
+  mcg_channel_release(c.channel);
+  /* What listens cannot be joined by a program of the same uid, whatever it sets. */
+  at = four("0.0.0.0", 444);
+  assert_int_equal(mcg_stream_listen(w->stream, (void *)&at, &listener, &err), 0);
+  assert_says(w,
+              TRY "def serve(*options):\n"
+                  "  s = socket.socket()\n"
+                  "  for o in options: s.setsockopt(socket.SOL_SOCKET, o, 1)\n"
+                  "  s.bind(('0.0.0.0', 444)); s.listen()\n"
+                  "attempt(lambda: serve())\n"
+                  "attempt(lambda: serve(socket.SO_REUSEPORT))\n"
+                  "attempt(lambda: serve(socket.SO_REUSEADDR))\n"
+                  "attempt(lambda: serve(socket.SO_REUSEADDR, socket.SO_REUSEPORT))\n",
+              "EADDRINUSE\nEADDRINUSE\nEADDRINUSE\nEADDRINUSE\n");
+  assert_int_equal(mcg_stream_listen(w->stream, (void *)&at, &other, &err), -1);
+  assert_int_equal(code_of(&err), MCG_CONFLICT);
+  close(listener);
+  close_world(w);
+}
+
+static void test_port_is_taken(void **state)
+{
+  (void)state;
+  on_fiber(port_is_taken);
+}
+
+/* ---- CONNECT ------------------------------------------------------------------------------------ */
+
+static void connects(world *w)
+{
+  const mcg_spawn_spec spec = {.kind = MCG_KIND_JAIL, .disk = 16 << 20}; /* no gateway is needed */
+  mcg_error *err = NULL;
+  int fd;
+  open_world(w, &spec, MCG_CARRIER_DIRECT);
+  struct sockaddr_in at = four("127.0.0.1", 8080);
+  assert_int_equal(mcg_stream_connect(w->stream, (void *)&at, &fd, &err), -1);
+  assert_non_null(strstr(err->message, "127.0.0.1:8080"));
+  assert_non_null(err->fix);
+  assert_int_equal(code_of(&err), MCG_UNAVAILABLE);
+  command c;
+  start(w, &c,
+        SOCKET "s = socket.create_server(('127.0.0.1', 8080))\nprint('stands', flush=True)\n"
+               "c, _ = s.accept(); print(c.recv(9).decode())\n");
+  await(&c, "stands");
+  if (mcg_stream_connect(w->stream, (void *)&at, &fd, &err) < 0) fail_msg("%s", err->message);
+  assert_int_equal(write(fd, "hello", 5), 5);
+  await(&c, NULL);
+  assert_string_equal(c.out, "stands\nhello\n");
+  mcg_channel_release(c.channel);
+  close(fd);
+  close_world(w);
+}
+
+static void test_connects(void **state)
+{
+  (void)state;
+  on_fiber(connects);
+}
+
+static void framed(world *w)
+{
+  const mcg_spawn_spec spec = {.kind = MCG_KIND_JAIL, .disk = 16 << 20, .carrier = 1};
+  mcg_error *err = NULL;
+  int fd;
+  open_world(w, &spec, MCG_CARRIER_FRAMED);
+  struct sockaddr_in at = four("127.0.0.1", 8080);
+  assert_int_equal(mcg_stream_connect(w->stream, (void *)&at, &fd, &err), -1);
+  assert_int_equal(code_of(&err), MCG_UNSUPPORTED);
+  assert_int_equal(mcg_stream_listen(w->stream, (void *)&at, &fd, &err), -1);
+  assert_int_equal(code_of(&err), MCG_UNSUPPORTED);
+  close_world(w);
+}
+
+static void test_not_over_a_framed_stream(void **state)
+{
+  (void)state;
+  on_fiber(framed);
+}
+
+static void framed_gateway(world *w)
+{
+  const mcg_spawn_spec spec = {
+      .kind = MCG_KIND_JAIL, .disk = 16 << 20, .network = MCG_NET_GATEWAY, .carrier = 1};
+  mcg_error *err = NULL;
+  int fd;
+  assert_int_equal(mcg_spawner_create(w->engine, NULL, &spec, &w->jailed, &fd, &err), 0);
+  assert_int_equal(
+      mcg_stream_open(w->engine, fd, MCG_CARRIER_FRAMED, NULL, NULL, NULL, &w->stream, &err), -1);
+  assert_non_null(strstr(err->message, "framed"));
+  assert_int_equal(code_of(&err), MCG_UNENFORCEABLE);
+  assert_int_equal(mcg_spawner_destroy(w->jailed, NULL, &err), 0);
+}
+
+static void test_no_gateway_over_a_framed_stream(void **state)
+{
+  (void)state;
+  on_fiber(framed_gateway);
+}
+
+/* ---- redirected ---------------------------------------------------------------------------------- */
+
+static void redirected(world *w)
+{
+  mcg_error *err = NULL;
+  struct sockaddr_storage to;
+  open_gateway(w, true);
+  assert_true(w->sockets.redirected[0] >= 0 && w->sockets.redirected[1] >= 0);
+  command c;
+  start(w, &c,
+        SOCKET "a = socket.create_connection(('93.184.216.34', 40000))\n"
+               "b = socket.create_connection(('2001:db8::7', 5000))\n"
+               "print(a.getpeername()[:2], a.recv(9), b.getpeername()[:2], b.recv(9))\n");
+  int a = accepted(w, w->sockets.redirected[0]), b = accepted(w, w->sockets.redirected[1]);
+  struct sockaddr_in at = four("93.184.216.34", 40000);
+  struct sockaddr_in6 at6 = six("2001:db8::7", 5000);
+  assert_int_equal(mcg_redirected_destination(a, &to, &err), 0);
+  assert_memory_equal(&to, &at, 8);
+  assert_int_equal(mcg_redirected_destination(b, &to, &err), 0);
+  assert_memory_equal(&((struct sockaddr_in6 *)(void *)&to)->sin6_addr, &at6.sin6_addr, 16);
+  assert_int_equal(((struct sockaddr_in6 *)(void *)&to)->sin6_port, at6.sin6_port);
+  assert_int_equal(write(a, "A", 1), 1);
+  assert_int_equal(write(b, "B", 1), 1);
+  close(a);
+  close(b);
+  await(&c, NULL);
+  assert_string_equal(c.out, "('93.184.216.34', 40000) b'A' ('2001:db8::7', 5000) b'B'\n");
+  mcg_channel_release(c.channel);
+  /* Loopback is the sandbox's own; UDP is refused as ever. */
+  assert_says(w,
+              TRY "attempt(lambda: socket.create_connection(('127.0.0.1', 443)))\n"
+                  "attempt(lambda: socket.create_connection(('127.9.9.9', 443)))\n"
+                  "attempt(lambda: socket.create_connection(('::1', 443)))\n"
+                  "u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                  "u.connect(('8.8.8.8', 53)); u.send(b'x'); attempt(lambda: u.recv(1))\n",
+              "ECONNREFUSED\nECONNREFUSED\nECONNREFUSED\nECONNREFUSED\n");
+  close_world(w);
+}
+
+static void test_redirected(void **state)
+{
+  (void)state;
+  on_fiber(redirected);
+}
+
+/* A connection that nobody redirected has no other destination to tell. */
+static void test_not_redirected(void **state)
+{
+  (void)state;
+  mcg_error *err = NULL;
+  struct sockaddr_storage to;
+  auto_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(mcg_redirected_destination(fd, &to, &err), -1);
+  mcg_error_free(err);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_gateway_sockets),
+      cmocka_unit_test(test_none_without_a_gateway),
+      cmocka_unit_test(test_listens),
+      cmocka_unit_test(test_port_is_taken),
+      cmocka_unit_test(test_connects),
+      cmocka_unit_test(test_not_over_a_framed_stream),
+      cmocka_unit_test(test_no_gateway_over_a_framed_stream),
+      cmocka_unit_test(test_redirected),
+      cmocka_unit_test(test_not_redirected),
+  };
+  int failed = cmocka_run_group_tests_name("as this user", tests, NULL, NULL), status = 0;
+  if (getuid() != 0) return failed;
+  pid_t pid = fork();
+  if (pid == 0) {
+    if (setgroups(0, NULL) < 0 || setgid(65534) < 0 || setuid(65534) < 0) _exit(97);
+    exit(cmocka_run_group_tests_name("as uid 65534", tests, NULL, NULL));
+  }
+  waitpid(pid, &status, 0);
+  return failed ? failed : status;
+}
