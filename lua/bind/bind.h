@@ -20,6 +20,7 @@
 #define MCG_LUA_EXPLANATION "mooncage.explanation"
 #define MCG_LUA_QUESTION "mooncage.question"
 #define MCG_LUA_TOOL "mooncage.tool"
+#define MCG_LUA_STRANGER "mooncage.stranger"
 
 typedef struct mcg_lua mcg_lua;
 typedef struct mcg_task mcg_task;
@@ -76,6 +77,7 @@ struct mcg_lua {
   unsigned lost; /* tasks that threw and were collected unasked */
   int live_ref, log_ref, pump_ref, signals_ref, decide_ref;
   struct mcg_lua_question *questions; /* not answered yet */
+  struct mcg_lua_stranger *strangers; /* every userdata that holds one */
   uint64_t budget_end;                /* of the decision that is being made */
   const char *budget_stack;           /* where its C stack began */
   bool overspent, too_deep;
@@ -237,9 +239,19 @@ int mcg_lua_decide(lua_State *L);                /* core.decide */
 void mcg_lua_spec_by_task(const mcg_lua *host, const mcg_session *session, mcg_exec_spec *spec);
 /* Of whatever was thrown: an error table keeps its code. Its metamethods are not asked. */
 mcg_error *mcg_lua_error_at(lua_State *L, int index);
-int mcg_lua_words(lua_State *L); /* core.words */
 int mcg_lua_set_decider(lua_State *L);
 void mcg_lua_decide_setup(lua_State *L);
+
+/* ---- words.c */
+int mcg_lua_words(lua_State *L); /* core.words */
+
+/* ---- stranger.c */
+int mcg_lua_stranger(lua_State *L);
+int mcg_lua_stranger_ask(lua_State *L);
+/* A session begins to ask, or has stopped asking, those in `strangers` of its functions. */
+void mcg_lua_strangers_use(lua_State *L, int functions, bool on);
+void mcg_lua_strangers_end(mcg_lua *host); /* before the engine is freed */
+void mcg_lua_stranger_setup(lua_State *L);
 
 /* ---- tool.c */
 int mcg_lua_tool_start(lua_State *L);

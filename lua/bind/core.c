@@ -189,6 +189,8 @@ static const luaL_Reg functions[] = {
     {"set_decider", mcg_lua_set_decider},
     {"decide", mcg_lua_decide},
     {"words", mcg_lua_words},
+    {"stranger", mcg_lua_stranger},
+    {"stranger_ask", mcg_lua_stranger_ask},
     {"tool_start", mcg_lua_tool_start},
     {"tool_scope", mcg_lua_tool_scope},
     {"session_methods", mcg_lua_session_methods},
@@ -223,6 +225,7 @@ __attribute__((visibility("default"))) int luaopen_mooncage_core(lua_State *L)
     mcg_lua_select_setup(L);
     mcg_lua_decide_setup(L);
     mcg_lua_tool_setup(L);
+    mcg_lua_stranger_setup(L);
     luaL_newmetatable(L, MCG_LUA_ARRAY);
     lua_pop(L, 1);
   }

@@ -1,8 +1,9 @@
 /* decide.c: what the engine asks, answered by Lua. The functions of a session's config stay in a
  * table of the registry; a question calls the decider (mooncage/decide.lua) with that table.
  *
- * Selector, tenant and guardrail functions decide at once, under a budget of processor time. Hooks,
- * on_ask and audit callbacks run as tasks of their own and may wait. */
+ * Selector, tenant and guardrail functions decide at once, under a budget of processor time; those of
+ * strangers decide in a process of theirs, for which a task waits. Hooks, on_ask and audit callbacks run
+ * as tasks of their own and may wait. */
 #include "bind.h"
 
 #include <luajit.h>
@@ -20,7 +21,8 @@ static const char *const kind_names[] = {"select",  "tenant", "guardrail",
 
 struct mcg_lua_deciders { /* of one session */
   mcg_lua *host;
-  int functions; /* in the registry */
+  int functions;      /* in the registry */
+  unsigned strangers; /* the kinds that a stranger's policy answers */
 };
 
 struct mcg_lua_question { /* the block of a userdata, which its task holds */
@@ -295,7 +297,7 @@ static int ask_protected(lua_State *L)
 {
   struct asking *a = lua_touserdata(L, 1);
   mcg_lua *host = a->deciders->host;
-  bool waits = !(a->kind & AT_ONCE);
+  bool waits = !(a->kind & AT_ONCE & ~a->deciders->strangers);
   lua_settop(L, 0);
   lua_pushcfunction(L, mcg_lua_task_spawn);
   lua_rawgeti(L, LUA_REGISTRYINDEX, host->decide_ref);
@@ -329,7 +331,8 @@ static void on_question(void *data, unsigned kind, const char *json, mcg_questio
     mcg_answer_error(open, mcg_error_new(MCG_CANCELED, "Lua is being left", NULL));
     return;
   }
-  const char *name = kind & AT_ONCE ? kind_names[__builtin_ctz(kind)] : NULL;
+  const char *name =
+      kind & AT_ONCE & ~a.deciders->strangers ? kind_names[__builtin_ctz(kind)] : NULL;
   const char *outer = host->callback;
   if (name) host->callback = name;
   int rc = lua_cpcall(host->L, ask_protected, &a);
@@ -358,7 +361,13 @@ static void on_abandoned(void *data, mcg_question *open)
 static void on_release(void *data)
 {
   struct mcg_lua_deciders *d = data;
-  if (!d->host->closing) luaL_unref(d->host->L, LUA_REGISTRYINDEX, d->functions);
+  if (!d->host->closing) {
+    lua_State *L = d->host->L;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, d->functions);
+    mcg_lua_strangers_use(L, lua_gettop(L), false);
+    lua_pop(L, 1);
+    luaL_unref(L, LUA_REGISTRYINDEX, d->functions);
+  }
   free(d);
 }
 
@@ -382,6 +391,9 @@ bool mcg_lua_deciders(lua_State *L, int functions, mcg_deciders *out)
   unsigned asks = kinds_in(L, lua_gettop(L));
   lua_pop(L, 1);
   if (!asks) return false;
+  lua_getfield(L, functions, "waits");
+  unsigned strangers = lua_istable(L, -1) ? kinds_in(L, lua_gettop(L)) : 0;
+  lua_pop(L, 1);
   lua_pushvalue(L, functions);
   int ref = luaL_ref(L, LUA_REGISTRYINDEX);
   struct mcg_lua_deciders *d = malloc(sizeof *d);
@@ -389,7 +401,8 @@ bool mcg_lua_deciders(lua_State *L, int functions, mcg_deciders *out)
     luaL_unref(L, LUA_REGISTRYINDEX, ref);
     luaL_error(L, "mooncage: not enough memory");
   }
-  *d = (struct mcg_lua_deciders){mcg_lua_host(L), ref};
+  *d = (struct mcg_lua_deciders){mcg_lua_host(L), ref, strangers};
+  mcg_lua_strangers_use(L, functions, true);
   *out = (mcg_deciders){.size = sizeof *out,
                         .asks = asks,
                         .data = d,
@@ -438,30 +451,6 @@ void mcg_lua_spec_by_task(const mcg_lua *host, const mcg_session *session, mcg_e
   const mcg_task *task = host->current ? host->current : host->outside;
   spec->quiet = task->inside;
   if (!spec->tool && task->tool && task->tool_session == session) spec->tool = task->tool;
-}
-
-struct text {
-  const char *bytes;
-  size_t len;
-  mcg_error *err;
-};
-
-static char *get_words(void *from)
-{
-  struct text *text = from;
-  return mcg_shell_words(text->bytes, text->len, &text->err);
-}
-
-/* core.words(text) -> the words of one simple command, or nil, why it is none */
-int mcg_lua_words(lua_State *L)
-{
-  struct text text = {.bytes = luaL_checklstring(L, 1, &text.len)};
-  if (mcg_lua_text_from(L, get_words, &text))
-    return mcg_lua_decode(L, lua_tostring(L, -1), lua_objlen(L, -1)) < 0 ? 2 : 1;
-  lua_pushnil(L);
-  lua_pushstring(L, text.err->message);
-  mcg_error_free(text.err);
-  return 2;
 }
 
 /* core.set_decider(function(question, kind, functions, asked)) */

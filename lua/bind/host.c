@@ -123,6 +123,7 @@ void mcg_lua_host_close(mcg_lua *host)
       s->session = NULL;
     }
     host->sessions = NULL;
+    mcg_lua_strangers_end(host);
     mcg_engine_free(host->engine);
     host->engine = NULL;
   }

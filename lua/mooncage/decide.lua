@@ -3,9 +3,12 @@
 --
 -- Each kind of question has an answerer: function(functions, asked, question) -> answer | nil. For
 -- "select", "tenant" and "guardrail" it must not wait, and calls the user's function through
--- core.decide, which bounds it. For "confirm", "hook" and "event" it runs in a task of its own.
+-- core.decide, which bounds it; where that is a stranger's policy (stranger.lua) it waits, in a task
+-- of its own. For "confirm", "hook" and "event" it always runs in one.
 local core = require "mooncage.core"
+local stranger = require "mooncage.stranger"
 local tools = require "mooncage.tools"
+local verdict = require "mooncage.verdict"
 
 local decide = {}
 
@@ -24,7 +27,7 @@ end
 
 ---The functions that split() has found so far; their kinds are what the engine asks.
 local function new_functions()
-  return { asks = {}, asked = {} }
+  return { asks = {}, asked = {}, waits = {}, strangers = {} }
 end
 
 local function asks(functions, kind)
@@ -33,41 +36,19 @@ local function asks(functions, kind)
   table.insert(functions.asks, kind)
 end
 
--- ---- bytes ------------------------------------------------------------------------------------
-
-local BASE64 = {}
-for i = 0, 63 do
-  local alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-  BASE64[alphabet:byte(i + 1)] = i
+---Asks a function that decides; one of a stranger's is asked in its process, which is waited for.
+local function asks_policy(functions, kind, fn)
+  asks(functions, kind)
+  if not stranger.is(fn) then return end
+  table.insert(functions.waits, kind)
+  table.insert(functions.strangers, stranger.handle(fn))
 end
 
----What JSON cannot hold comes as { base64 = "…" }.
-local function bytes(value)
-  if type(value) ~= "table" or type(value.base64) ~= "string" then return value end
-  local text, parts = value.base64:gsub("=+$", ""), {}
-  for at = 1, #text, 4 do
-    local n, count = 0, 0
-    for i = at, at + 3 do
-      local digit = BASE64[text:byte(i) or 0]
-      n = n * 64 + (digit or 0)
-      if digit then count = count + 1 end
-    end
-    parts[#parts + 1] = string.char(math.floor(n / 65536), math.floor(n / 256) % 256, n % 256)
-      :sub(1, count - 1)
-  end
-  return table.concat(parts)
-end
-
----Turns them back, at every place where a command or a result may have them.
-local function with_bytes(object)
-  for key, value in pairs(object or {}) do
-    if type(value) == "table" and #value > 0 then
-      for i, each in ipairs(value) do value[i] = bytes(each) end
-    else
-      object[key] = bytes(value)
-    end
-  end
-  return object
+---What is the operator's own code is never a stranger's.
+local function refuse_stranger(fn, what, level)
+  if not stranger.is(fn) then return end
+  misuse(level + 1, "%s: an untrusted policy cannot be one; it can be a selector, a guardrail or "
+    .. "tenants", what)
 end
 
 -- ---- hooks -------------------------------------------------------------------------------------
@@ -81,12 +62,12 @@ end
 
 local HOOKS = {
   on_sandbox_exec_start = function(functions, asked, session)
-    return functions.context_of(asked), functions.agent, with_bytes(asked.command),
+    return functions.context_of(asked), functions.agent, verdict.with_bytes(asked.command),
       exec_of(asked, session)
   end,
   on_sandbox_exec_end = function(functions, asked, session)
-    return functions.context_of(asked), functions.agent, with_bytes(asked.command),
-      with_bytes(asked.result), exec_of(asked, session)
+    return functions.context_of(asked), functions.agent, verdict.with_bytes(asked.command),
+      verdict.with_bytes(asked.result), exec_of(asked, session)
   end,
   on_sandbox_start = function(functions, asked, session)
     return functions.context_of(asked), functions.agent, session
@@ -126,6 +107,7 @@ local function split_hooks(config, functions, level)
     if type(hook) ~= "function" then
       misuse(level + 1, "hooks.%s must be a function, not a %s", name, type(hook))
     end
+    refuse_stranger(hook, "hooks." .. name, level + 1)
     names[#names + 1] = name
   end
   table.sort(names)
@@ -137,6 +119,10 @@ end
 -- ---- the selector ------------------------------------------------------------------------------
 
 function answerers.select(functions, asked)
+  if stranger.is(functions.selector) then
+    return stranger.select(functions.selector, functions.who.tenant, asked,
+      functions.context_of(asked))
+  end
   return require("mooncage.select").ask(functions.selector, asked, functions.context_of(asked))
 end
 
@@ -150,7 +136,7 @@ local function split_selector(config, functions, level)
   end
   functions.selector = selector
   config.selector = nil
-  asks(functions, "select")
+  asks_policy(functions, "select", selector)
 end
 
 -- ---- the audit log -----------------------------------------------------------------------------
@@ -165,7 +151,7 @@ local function is_callback(sink)
 end
 
 ---The functions of mooncage.audit.callback, out of one sink or a list of them.
-local function split_audit(config, functions)
+local function split_audit(config, functions, level)
   local given = config.audit
   if type(given) ~= "table" then return end
   local one = given.type ~= nil
@@ -173,6 +159,7 @@ local function split_audit(config, functions)
   functions.audit = {}
   for i, sink in ipairs(one and { given } or given) do
     if is_callback(sink) then
+      refuse_stranger(sink.call, "audit", level + 1)
       table.insert(functions.audit, sink.call)
       sink = { type = "callback" }
     end
@@ -185,55 +172,19 @@ end
 
 -- ---- guardrail ------------------------------------------------------------------------------
 
----The list of a rewrite; an empty one, which is refused, where there are holes or other keys.
-local function arguments(list)
-  local argv, count = {}, 0
-  for _ in next, list do count = count + 1 end
-  for i = 1, count do
-    argv[i] = rawget(list, i)
-    if argv[i] == nil then return core.array {} end
-  end
-  return core.array(argv)
-end
-
----A text of at most 64 KiB, or nil; the engine looks for secrets in it and shows less.
-local function short(text)
-  if type(text) ~= "string" then return nil end
-  local last = math.min(#text, 65536)
-  while last < #text and math.floor(text:byte(last + 1) / 64) == 2 do last = last - 1 end -- UTF-8
-  return text:sub(1, last)
-end
-
----What a guardrail says, as data. All that is not a plain yes is a no; what makes no sense is said.
-local function verdict(said, reason, rule)
-  reason, rule = short(reason), short(rule)
-  if said == true then return { allow = true, reason = reason, rule = rule } end
-  if said == false then return { allow = false, reason = reason, rule = rule } end
-  if said == "ask" then return { ask = true, reason = reason, rule = rule } end
-  local only = type(said) == "table" and next(said) -- one key: who says two things says nothing
-  if only and next(said, only) == nil then
-    local value = rawget(said, only)
-    if only == "warn" and type(value) == "string" then
-      value = short(value)
-      return { allow = true, warn = value, reason = reason or value, rule = rule }
-    end
-    if only == "rewrite" and type(value) == "table" then
-      return { rewrite = arguments(value), reason = reason, rule = rule }
-    end
-  end
-  return { allow = false, rule = rule, reason = ("it returned %s, which is no decision"):format(
-    type(said) == "string" and ("%q"):format(said:sub(1, 40)) or "a value of type " .. type(said)) }
-end
-
 function answerers.guardrail(functions, asked)
   local context = functions.context_of()
   context.spend = asked.spend
-  return verdict(core.decide("guardrail", functions.guardrail, with_bytes(asked.command), context))
+  if stranger.is(functions.guardrail) then
+    return stranger.guardrail(functions.guardrail, functions.who.tenant, asked.command, context)
+  end
+  return verdict.of(core.decide("guardrail", functions.guardrail,
+    verdict.with_bytes(asked.command), context))
 end
 
 ---What the one who is asked says: true, or false and why.
 function answerers.confirm(functions, asked)
-  local said, reason = functions.on_ask(with_bytes(asked.command), functions.context_of(),
+  local said, reason = functions.on_ask(verdict.with_bytes(asked.command), functions.context_of(),
     asked.reason)
   return { allow = said == true, reason = type(reason) == "string" and reason or nil }
 end
@@ -249,7 +200,8 @@ local function split_guardrail(config, functions, level)
   end
   if functions.guardrail then
     config.guardrail = true
-    asks(functions, "guardrail")
+    asks_policy(functions, "guardrail", functions.guardrail)
+    refuse_stranger(functions.on_ask, "on_ask", level + 1)
     if functions.on_ask then asks(functions, "confirm") end
   end
 end
@@ -295,20 +247,22 @@ function answerers.tenant(functions, asked)
   local tenant, context = asked.tenant, functions.context_of(asked)
   if tenant == core.null then tenant = nil end
   context.tenant_key = asked.key ~= core.null and asked.key or nil
-  local overrides, reason = core.decide("tenants", functions.tenants, tenant,
-    deep_copy(functions.config), context)
-  if overrides == nil then return { denied = reason ~= nil and tostring(reason) or nil } end
-  if type(overrides) ~= "table" then
-    error(core.error("invalid", ("tenants: returned a %s, not a table of overrides")
-      :format(type(overrides)), "return { limits = ... }, or nil and a reason"))
+  local answer
+  if stranger.is(functions.tenants) then
+    answer = stranger.tenant(functions.tenants, tenant, functions.config, context)
+  else
+    answer = verdict.tenant(core.decide("tenants", functions.tenants, tenant,
+      deep_copy(functions.config), context))
   end
+  local overrides = answer.overrides
+  if not overrides then return answer end
   functions.overrides = overrides
   if type(overrides.labels) == "table" then
     local labels = deep_copy(functions.who.labels or {})
     for key, value in pairs(overrides.labels) do labels[key] = value end
     functions.who.labels = labels
   end
-  return { overrides = overrides }
+  return answer
 end
 
 ---Last: what the function is shown is the config as the engine gets it.
@@ -320,7 +274,7 @@ local function split_tenants(config, functions, level)
   end
   config.tenants = nil
   functions.tenants, functions.config = tenants, deep_copy(config)
-  asks(functions, "tenant")
+  asks_policy(functions, "tenant", tenants)
 end
 
 ---Takes the functions out of a config, which is the caller's own copy.
@@ -331,7 +285,7 @@ function decide.split(config, level)
   local functions = new_functions()
   split_hooks(config, functions, level + 1)
   split_selector(config, functions, level + 1)
-  split_audit(config, functions)
+  split_audit(config, functions, level + 1)
   split_guardrail(config, functions, level + 1)
   split_tools(config, functions, level + 1)
   split_identity(config, functions, level + 1)

@@ -1,10 +1,13 @@
 -- policy.lua: loads policies: Lua files that decide and do nothing else. A policy file is text that
 -- returns function(options) -> function of the kind wanted (selector, guardrail, tenants). It sees
--- no io, no os, no clock and no module but what is here, and it shares nothing with other policies.
--- This keeps an operator's policy honest; it is no wall against a hostile one.
+-- no io, no os, no clock and no module but what is here (pure.lua), and shares nothing with other
+-- policies. This keeps an operator's policy honest; it is no wall against a hostile one: that runs
+-- in a process of its own (stranger.lua).
 local core = require "mooncage.core"
+local pure = require "mooncage.pure"
+local stranger = require "mooncage.stranger"
 
-local policy = {}
+local policy = { impure = pure.impure }
 
 local SOURCE_MAX = 256 * 1024
 
@@ -82,58 +85,12 @@ local function builtin_path(name)
       or "name a file (./my_policy.lua), or one of " .. table.concat(BUILTIN, ", "))
 end
 
----A copy of a table of functions, without some.
-local function copy(library, without)
-  local result = {}
-  for name, value in pairs(library) do result[name] = value end
-  for _, name in ipairs(without) do result[name] = nil end
-  return result
-end
-
----Metatables of tables only: those of strings and of the host's objects are shared by all.
-local function table_metatable(value)
-  if type(value) == "table" then return getmetatable(value) end
-end
-
-local BASE = {
-  "assert", "error", "ipairs", "next", "pairs", "pcall", "xpcall", "rawequal", "rawget", "rawset",
-  "select", "setmetatable", "tonumber", "tostring", "type", "unpack",
-}
-
--- Names a policy may reach for, and is told why they are not there.
-local IMPURE = {}
-policy.impure = IMPURE
-for name in ([[collectgarbage coroutine debug dofile getfenv gcinfo io jit load loadfile loadstring
-    module newproxy os package print require setfenv]]):gmatch "%S+" do
-  IMPURE[name] = true
-end
-
 ---The globals of one policy: a fresh set, of copies.
 local function environment()
-  local env = {
-    string = copy(string, { "dump" }),
-    table = copy(table, {}),
-    math = copy(math, { "random", "randomseed" }),
-    bit = copy(bit, {}),
-    getmetatable = table_metatable,
-    mooncage = {
-      rank = function(...) return require("mooncage").rank(...) end,
-      words = core.words,
-    },
+  return pure.environment {
+    rank = function(...) return require("mooncage").rank(...) end,
+    words = core.words,
   }
-  for _, name in ipairs(BASE) do env[name] = _G[name] end
-  env._G = env
-  function env.require(name)
-    if name == "mooncage" then return env.mooncage end
-    error(("a policy decides from what it is given: it cannot require '%s'"):format(
-      tostring(name)), 2)
-  end
-  return setmetatable(env, {
-    __index = function(_, name)
-      if not IMPURE[name] then return nil end
-      error(("a policy decides from what it is given: there is no %s here"):format(name), 2)
-    end,
-  })
 end
 
 ---Options are the policy's own copy.
@@ -162,25 +119,30 @@ end
 ---@param text string
 ---@return any
 function policy.evaluate(path, text)
-  if text:sub(1, 1) == "\27" then
-    fail("invalid", path .. ": is bytecode, not Lua text", "give the source text of the file")
-  end
-  text = text:gsub("^#[^\n]*", "")
-  local chunk, why = load(text, "@" .. path, "t", environment())
-  if not chunk then fail("invalid", why, "correct the Lua text there") end
+  local chunk, why, fix = pure.chunk(path, text, environment())
+  if not chunk then fail("invalid", why, fix) end
   return decide(path, "correct it there", chunk)
+end
+
+---The text of a policy, which nobody has looked at.
+---@param name_or_path string
+---@return string text, string path
+function policy.source(name_or_path)
+  local path = name_or_path
+  if name_or_path:match "^[%w_%-]+$" then path = builtin_path(name_or_path) end
+  local text, why, fix = read(path)
+  if not text then
+    fail(fix and "invalid" or "not_found", "cannot read the policy " .. why,
+      fix or "name a policy file that is there")
+  end
+  return text, path
 end
 
 ---The factory of a policy: what its file returns.
 ---@param name_or_path string
 ---@return function factory, string path
 function policy.load(name_or_path)
-  local path = name_or_path
-  if name_or_path:match "^[%w_%-]+$" then path = builtin_path(name_or_path) end
-  local text, why = read(path)
-  if not text then
-    fail("not_found", "cannot read the policy " .. why, "name a policy file that is there")
-  end
+  local text, path = policy.source(name_or_path)
   local factory = policy.evaluate(path, text)
   if type(factory) ~= "function" then
     fail("invalid", ("%s: returns %s, not a function"):format(path, type(factory)),
@@ -220,10 +182,6 @@ local function check_load_options(options)
       fail("invalid", ("policy: untrusted must be true or false, not a %s"):format(type(value)))
     end
   end
-  if options and options.untrusted then
-    fail("unsupported", "policy: untrusted = true needs an interpreter in a process of its own, "
-      .. "which this version does not have", "load only policies that you trust; leave it out")
-  end
 end
 
 ---A policy from policies/ or from a file. `mooncage.policy("budget")(options)` is the function.
@@ -241,9 +199,11 @@ function policy.policy(name_or_path, options)
     error(("mooncage: policy: options must be a table, not a %s"):format(type(options)), 2)
   end
   check_load_options(options)
-  local factory, path = policy.load(name_or_path)
+  local untrusted = options ~= nil and options.untrusted
+  local factory, path = (untrusted and policy.source or policy.load)(name_or_path)
   return function(policy_options)
-    local decision = policy.make(factory, path, policy_options)
+    local make = untrusted and stranger.make or policy.make
+    local decision = make(factory, path, policy_options)
     made_by[decision] = { name = name_or_path, path = path, options = policy_options }
     return decision
   end

@@ -331,9 +331,10 @@ function mooncage.defaults(config, where) end
 ---A policy: a file that decides from what it is given, and can do nothing else. A name is one of
 ---policies/, anything with a slash or a dot is a path. Gives the function that takes the policy's
 ---options and returns the selector, guardrail or tenants function. Throws an error table when the file
----is not there, is bytecode, or is wrong.
+---is not there, is bytecode, or is wrong. One that is untrusted runs in a process of its own, in a jail;
+---what the function stands for is asked there, and cannot be called.
 ---@param name_or_path string
----@param options { untrusted: boolean? }? untrusted = true is `unsupported` in this version
+---@param options { untrusted: boolean? }?
 ---@return fun(options: table?): function
 function mooncage.policy(name_or_path, options) end
 

@@ -1,0 +1,96 @@
+-- verdict.lua: what a policy is told, and what its answer means, as plain data: the same for one in
+-- the engine and one in a process of its own.
+local core = require "mooncage.core"
+
+local verdict = {}
+
+-- ---- bytes ------------------------------------------------------------------------------------
+
+local BASE64 = {}
+for i = 0, 63 do
+  local alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+  BASE64[alphabet:byte(i + 1)] = i
+end
+
+---What JSON cannot hold comes as { base64 = "…" }.
+local function bytes(value)
+  if type(value) ~= "table" or type(value.base64) ~= "string" then return value end
+  local text, parts = value.base64:gsub("=+$", ""), {}
+  for at = 1, #text, 4 do
+    local n, count = 0, 0
+    for i = at, at + 3 do
+      local digit = BASE64[text:byte(i) or 0]
+      n = n * 64 + (digit or 0)
+      if digit then count = count + 1 end
+    end
+    parts[#parts + 1] = string.char(math.floor(n / 65536), math.floor(n / 256) % 256, n % 256)
+      :sub(1, count - 1)
+  end
+  return table.concat(parts)
+end
+
+---Turns them back, at every place where a command or a result may have them.
+function verdict.with_bytes(object)
+  for key, value in pairs(object or {}) do
+    if type(value) == "table" and #value > 0 then
+      for i, each in ipairs(value) do value[i] = bytes(each) end
+    else
+      object[key] = bytes(value)
+    end
+  end
+  return object
+end
+
+-- ---- answers ----------------------------------------------------------------------------------
+
+---The list of a rewrite; an empty one, which is refused, where there are holes or other keys.
+local function arguments(list)
+  local argv, count = {}, 0
+  for _ in next, list do count = count + 1 end
+  for i = 1, count do
+    argv[i] = rawget(list, i)
+    if argv[i] == nil then return core.array {} end
+  end
+  return core.array(argv)
+end
+
+---A text of at most 64 KiB, or nil; the engine looks for secrets in it and shows less.
+local function short(text)
+  if type(text) ~= "string" then return nil end
+  local last = math.min(#text, 65536)
+  while last < #text and math.floor(text:byte(last + 1) / 64) == 2 do last = last - 1 end -- UTF-8
+  return text:sub(1, last)
+end
+
+---What a guardrail says, as data. All that is not a plain yes is a no; what makes no sense is said.
+function verdict.of(said, reason, rule)
+  reason, rule = short(reason), short(rule)
+  if said == true then return { allow = true, reason = reason, rule = rule } end
+  if said == false then return { allow = false, reason = reason, rule = rule } end
+  if said == "ask" then return { ask = true, reason = reason, rule = rule } end
+  local only = type(said) == "table" and next(said) -- one key: who says two things says nothing
+  if only and next(said, only) == nil then
+    local value = rawget(said, only)
+    if only == "warn" and type(value) == "string" then
+      value = short(value)
+      return { allow = true, warn = value, reason = reason or value, rule = rule }
+    end
+    if only == "rewrite" and type(value) == "table" then
+      return { rewrite = arguments(value), reason = reason, rule = rule }
+    end
+  end
+  return { allow = false, rule = rule, reason = ("it returned %s, which is no decision"):format(
+    type(said) == "string" and ("%q"):format(said:sub(1, 40)) or "a value of type " .. type(said)) }
+end
+
+---What a tenant policy says.
+function verdict.tenant(overrides, reason)
+  if overrides == nil then return { denied = reason ~= nil and tostring(reason) or nil } end
+  if type(overrides) ~= "table" then
+    error(core.error("invalid", ("tenants: returned a %s, not a table of overrides")
+      :format(type(overrides)), "return { limits = ... }, or nil and a reason"))
+  end
+  return { overrides = overrides }
+end
+
+return verdict
