@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #ifndef MOONCAGE_ENTRY
@@ -124,6 +125,14 @@ static void fill_standard_streams(void)
     if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) < 0) _exit(125);
 }
 
+/* Secrets are in our environment and memory: no core file, and no other process of this user reads
+ * them in /proc or by ptrace. What we start has its own say: exec sets this back. A library's host
+ * decides for itself, so it is done here and not in the engine. */
+static void keep_to_ourselves(void)
+{
+  if (prctl(PR_SET_DUMPABLE, 0) < 0) perror("mooncage: PR_SET_DUMPABLE");
+}
+
 /* With nothing open the engine need not be closed step by step: what is left of it is the spawner,
  * which sees us go and removes what it was still removing. A millisecond, on every command. */
 static bool may_just_leave(mcg_lua *host)
@@ -141,6 +150,7 @@ static bool may_just_leave(mcg_lua *host)
 int main(int argc, char **argv)
 {
   (void)argc;
+  keep_to_ourselves();
   fill_standard_streams();
   signal(SIGPIPE, SIG_IGN); /* a reader that is gone is an error of the write, and handled there */
   lua_State *L = luaL_newstate();
