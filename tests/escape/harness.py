@@ -28,24 +28,19 @@ class Hole(Exception):
 
 
 class Row:
-    def __init__(self, id, title, mechanism, run, identities):
+    def __init__(self, id, title, mechanism, run, identities=("root", "user"), alone=False, outcome=None, needs=None, gap=None):
         self.id, self.title, self.mechanism, self.run = id, title, mechanism, run
-        self.identities = identities
+        self.identities, self.alone = identities, alone
+        self.outcome, self.needs, self.gap = outcome, needs, gap
 
 
-def row(id, title, mechanism, identities=("root", "user")):
-    """Decorator: enters a function into the table."""
+def row(id, title, mechanism, **more):
+    """Decorator: enters a function into the table. `alone`: it measures, or uses up, what the whole
+    machine shares, so that no other row may run beside it. `outcome`, `needs`, `gap`: see containment.py."""
     def enter(function):
-        ROWS.append(Row(id, title, mechanism, function, identities))
+        ROWS.append(Row(id, title, mechanism, function, **more))
         return function
     return enter
-
-
-def not_run(id, title, reason):
-    """A row of the corpus that nothing here can run."""
-    def refuse(_):
-        raise Skip(reason)
-    ROWS.append(Row(id, title, "not run: " + reason, refuse, ("root",)))
 
 
 class Lines:
@@ -87,7 +82,7 @@ class Lines:
 
 
 class World:
-    """The machine and the build under test; one for all rows."""
+    """The machine and the build under test, with directories and cgroups that no other row sees."""
 
     def __init__(self, build, sandbox, full, verbose, carrier="direct"):
         self.build = os.path.abspath(build)
@@ -101,7 +96,8 @@ class World:
         for name in ("sbx-probe", "sbx-shim"):
             shutil.copy(os.path.join(self.build, name), self.bin)
         self.probe, self.shim = self.bin + "/sbx-probe", self.bin + "/sbx-shim"
-        self.init = os.path.join(self.build, "mooncage-init")
+        self.init = self.base + "/mooncage-init"  # a copy: by its path its processes are this row's
+        shutil.copy(os.path.join(self.build, "mooncage-init"), self.init)
         self.mooncage = self.find_command()
         self.inside_dir = "/probe-" + self.token
         self.spawners = set()

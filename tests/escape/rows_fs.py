@@ -3,11 +3,11 @@
 import os
 import subprocess
 
-from harness import Hole, Skip, not_run, row
+from harness import Hole, Skip, row
 
 
 @row("FS-01", "read files of the host by absolute path and by climbing out of the workspace",
-     "mount namespace: own root, synthetic /etc")
+     "mount namespace: own root, synthetic /etc", outcome="absent")
 def climb(t):
     up = "../" * 12
     t.works(t.bare("read", t.secret, "../outside/secret", cwd=t.outside))
@@ -19,7 +19,8 @@ def climb(t):
     t.stopped(got, but=[n for n, (_, detail) in got.said.items() if detail == "0 entries: " or detail == "1 entries: sandbox"])
 
 
-@row("FS-02", "API paths that leave the workspace, or hold a NUL", "checked before anything is sent; then resolved inside")
+@row("FS-02", "API paths that leave the workspace, or hold a NUL", "checked before anything is sent; then resolved inside",
+     outcome="refused")
 def api_paths(t):
     t.works(t.bare("read", t.outside + "/../outside/secret"))
     before = t.fingerprint(t.outside)
@@ -45,7 +46,8 @@ def api_paths(t):
     t.untouched(before, t.outside)
 
 
-@row("FS-03", "a symlink planted inside, read through the file API", "file calls run inside the sandbox, confined like a command")
+@row("FS-03", "a symlink planted inside, read through the file API", "file calls run inside the sandbox, confined like a command",
+     outcome="harmless")
 def api_link(t):
     t.link(t.outside, "hostlink")
     t.works(t.bare("read", t.path("hostlink/secret")))
@@ -66,7 +68,8 @@ def api_link(t):
     t.untouched(before, t.outside)
 
 
-@row("FS-04", "a directory swapped for a symlink while the host reads through it", "file calls run inside the sandbox")
+@row("FS-04", "a directory swapped for a symlink while the host reads through it", "file calls run inside the sandbox",
+     outcome="harmless")
 def api_race(t):
     rounds = 10000 if t.full else 300
     t.mkdir("d"), t.file("d/secret", "harmless"), t.link(t.outside, "l")
@@ -93,7 +96,7 @@ def api_race(t):
 
 
 @row("FS-05", "write into a read-only bind: directly, by hard link, by every way to change a file",
-     "read-only bind, recursively (mount_setattr)")
+     "read-only bind, recursively (mount_setattr)", outcome="denied")
 def readonly_bind(t):
     t.mkdir("ro"), t.file("ro/file", "good", 0o666), t.mkdir("work", 0o777)
     os.chmod(t.path("ro"), 0o777)
@@ -112,7 +115,8 @@ def readonly_bind(t):
     t.stopped(t.inside("put", "/usr/bin/true", "evil"))
 
 
-@row("FS-06", "write into a submount below a read-only bind", "read-only recursively (mount_setattr AT_RECURSIVE), or not there")
+@row("FS-06", "write into a submount below a read-only bind", "read-only recursively (mount_setattr AT_RECURSIVE), or not there",
+     outcome="absent", needs="root, for its control")
 def readonly_submount(t):
     if not t.world.is_root:
         raise Skip("needs root to mount below the tree")
@@ -129,7 +133,8 @@ def readonly_submount(t):
         t.stopped(got)
 
 
-@row("FS-07", "the host's root through /proc/PID/root and /proc/PID/cwd", "pid namespace, own /proc; init is not dumpable")
+@row("FS-07", "the host's root through /proc/PID/root and /proc/PID/cwd", "pid namespace, own /proc; init is not dumpable",
+     outcome="absent")
 def proc_root(t):
     t.works(t.bare("read", "/proc/self/root" + t.secret))
     t.works(t.bare_root("read", "/proc/%d/root/etc/shadow" % os.getpid()))
@@ -151,7 +156,8 @@ def inherited(t):
     return {"pass_fds": fds}
 
 
-@row("FS-08", "descriptors that the caller had open", "close_range before the program starts; everything is O_CLOEXEC")
+@row("FS-08", "descriptors that the caller had open", "close_range before the program starts; everything is O_CLOEXEC",
+     outcome="absent")
 def leaked_fds(t):
     fds = inherited(t)
     t.works(t.bare("fds", **fds), "fd 9", "fd 10", "fd 251", "fd 9/secret", "descriptors")
@@ -160,7 +166,8 @@ def leaked_fds(t):
     t.stopped(t.inside("read", *("/proc/self/fd/%d/secret" % n for n in range(3, 32)), **fds))
 
 
-@row("FS-09", "a working directory of /proc/self/fd/N, or one that was removed", "the directory is entered inside, after pivot_root, and looked at again")
+@row("FS-09", "a working directory of /proc/self/fd/N, or one that was removed", "the directory is entered inside, after pivot_root, and looked at again",
+     outcome="refused")
 def leaked_cwd(t):
     fds = inherited(t)
     t.works(t.bare("cwd", "/proc/self/fd/9", **fds), "secret")
@@ -186,7 +193,8 @@ def leaked_cwd(t):
     t.stopped(got)
 
 
-@row("FS-10", "overwrite the program that started the sandbox, through /proc/PID/exe", "own /proc, init not dumpable, programs bound read-only")
+@row("FS-10", "overwrite the program that started the sandbox, through /proc/PID/exe", "own /proc, init not dumpable, programs bound read-only",
+     outcome="absent")
 def overwrite_exe(t):
     import shutil
     shutil.copy(t.world.probe, t.path("victim"))
@@ -202,7 +210,8 @@ def overwrite_exe(t):
         raise Hole("a program of ours was changed")
 
 
-@row("FS-11", "umount, bind, remount, pivot_root, chroot out", "no capabilities, seccomp; the old root is detached")
+@row("FS-11", "umount, bind, remount, pivot_root, chroot out", "no capabilities, seccomp; the old root is detached",
+     outcome="denied")
 def mounts(t):
     t.mkdir("m")
     outside = t.bare_root("mounts", t.path("m"), prefix=("unshare", "-m")) if t.world.is_root else \
@@ -217,7 +226,8 @@ WRITABLE_PROC = ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/
                  "/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/randomize_va_space")
 
 
-@row("FS-12", "write to /proc/sys, sysrq-trigger and security attributes", "read-only and masked /proc, no capabilities")
+@row("FS-12", "write to /proc/sys, sysrq-trigger and security attributes", "read-only and masked /proc, no capabilities",
+     outcome="denied")
 def proc_write(t):
     outside = t.bare_root("open-write", *WRITABLE_PROC)
     t.works(outside, "/proc/sys/kernel/core_pattern", "/proc/sys/vm/drop_caches", "/proc/sys/kernel/hostname")
@@ -272,7 +282,8 @@ def in_rootfs(t, text):
     return got
 
 
-@row("FS-13", "a root file system whose /dev/null is a symlink to a file of the host", "nodes are the host's own, checked by descriptor, on a fresh /dev")
+@row("FS-13", "a root file system whose /dev/null is a symlink to a file of the host", "nodes are the host's own, checked by descriptor, on a fresh /dev",
+     outcome="absent")
 def planted_null(t):
     victim = t.file("outside/victim", "good", 0o666)
     rootfs(t)
@@ -289,7 +300,8 @@ def planted_null(t):
         raise Hole("/dev/null inside is not 1:3: " + got.brief())
 
 
-@row("FS-14", "a root file system whose /dev/pts/0 or /dev/console is a symlink out, with a terminal", "fresh /dev and devpts, the terminal is set by descriptor")
+@row("FS-14", "a root file system whose /dev/pts/0 or /dev/console is a symlink out, with a terminal", "fresh /dev and devpts, the terminal is set by descriptor",
+     outcome="absent")
 def planted_console(t):
     victim = t.file("outside/victim", "good", 0o666)
     rootfs(t)
@@ -310,7 +322,8 @@ def planted_console(t):
     t.untouched(before, t.outside)
 
 
-@row("FS-15", "a root file system whose /proc, /sys or mount points are symlinks", "mount points are resolved in the new root without links; else the start is refused")
+@row("FS-15", "a root file system whose /proc, /sys or mount points are symlinks", "mount points are resolved in the new root without links; else the start is refused",
+     outcome="refused")
 def planted_proc(t):
     t.works(t.bare("put", t.path("outside/x"), "x"))
     os.unlink(t.path("outside/x"))
@@ -328,7 +341,8 @@ def planted_proc(t):
             raise Hole("/proc inside is no procfs: " + got.brief())
 
 
-@row("FS-16", "a root file system whose /dev is an absolute symlink to a directory of the host", "fresh /dev in the new root, by descriptor")
+@row("FS-16", "a root file system whose /dev is an absolute symlink to a directory of the host", "fresh /dev in the new root, by descriptor",
+     outcome="absent")
 def planted_dev(t):
     victim = t.mkdir("outside/dev", 0o777)
     t.file("outside/dev/null", "good", 0o666)
@@ -340,14 +354,15 @@ def planted_dev(t):
     t.untouched(before, t.outside)
 
 
-@row("FS-17", "/sys: firmware, debugfs, hardware identity", "/sys is not mounted")
+@row("FS-17", "/sys: firmware, debugfs, hardware identity", "/sys is not mounted", outcome="absent")
 def sys_absent(t):
     t.works(t.bare("list", "/sys", "/sys/kernel", "/sys/class"))
     t.stopped(t.inside("list", "/sys", "/sys/kernel/debug", "/sys/kernel/security", "/sys/class", "/sys/firmware/efi/efivars", "/sys/fs/cgroup"))
     t.stopped(t.inside("read", "/sys/class/dmi/id/product_uuid", "/sys/kernel/notes", "/sys/power/state"))
 
 
-@row("FS-18", "kernel addresses, keys, timers and mount paths in /proc", "masked /proc (empty files), strict: subset=pid")
+@row("FS-18", "kernel addresses, keys, timers and mount paths in /proc", "masked /proc (empty files), strict: subset=pid",
+     outcome="absent")
 def proc_info(t):
     names = ["/proc/" + n for n in ("kallsyms", "kcore", "keys", "timer_list", "config.gz", "sched_debug", "latency_stats", "interrupts", "kmsg", "kpagecount", "vmallocinfo", "slabinfo", "iomem", "ioports", "key-users", "modules")]
     t.works(t.bare_root("read", "/proc/kallsyms", "/proc/interrupts", "/proc/timer_list"))
@@ -369,7 +384,8 @@ def proc_info(t):
             raise Hole("mountinfo shows a path of the host: " + line)
 
 
-@row("FS-19", "a set-uid program: brought in, written by the API, on the host's /usr, in a bind", "nosuid on every mount, no_new_privs, one uid is mapped")
+@row("FS-19", "a set-uid program: brought in, written by the API, on the host's /usr, in a bind", "nosuid on every mount, no_new_privs, one uid is mapped",
+     outcome="denied")
 def setuid(t):
     if t.world.is_root:
         import shutil
@@ -396,7 +412,9 @@ def setuid(t):
             raise Hole(program + " gave root")
 
 
-@row("FS-20", "run a dropped program: directly, by sh, by ld.so, from a memfd", "allowed on purpose: noexec is no boundary; each way is as confined as a command")
+@row("FS-20", "run a dropped program: directly, by sh, by ld.so, from a memfd", "allowed on purpose: noexec is no boundary; each way is as confined as a command",
+     outcome="harmless",
+     gap="noexec is no boundary: whoever may write a file may run it, as confined as any command")
 def dropped(t):
     t.works(t.bare("drop", t.dir), "direct", "sh", "memfd")
     got = t.inside("drop", "/workspace")
@@ -422,7 +440,9 @@ def project(t, **files):
 EVIL = "mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; printf '[core]\\n fsmonitor=touch %s/pwned\\n' >> .git/config"
 
 
-@row("FS-21", "plant git hooks and configuration in the user's tree", "--project is a copy-on-write view; --apply refuses everything below .git")
+@row("FS-21", "plant git hooks and configuration in the user's tree", "--project is a copy-on-write view; --apply refuses everything below .git",
+     outcome="refused",
+     gap="other files that tools of the host run (Makefile, .vscode) are applied when you apply them: read the diff")
 def plant_hooks(t):
     tree = project(t)
     evil = EVIL % t.dir
@@ -444,7 +464,7 @@ def plant_hooks(t):
         raise Hole("an honest change was not applied")
 
 
-@row("FS-22", "plant .git where there is none yet", "--apply refuses everything below .git, present or not")
+@row("FS-22", "plant .git where there is none yet", "--apply refuses everything below .git, present or not", outcome="refused")
 def plant_new_git(t):
     t.mkdir("tree/sub"), t.file("tree/a", "a")
     t.works(t.bare("put", t.path("tree/.x"), "x"))
@@ -463,7 +483,8 @@ def plant_new_git(t):
     t.untouched(before, t.path("tree/a"))
 
 
-@row("FS-23", "rename .git away and put another in its place", "--apply refuses everything below .git, renames included")
+@row("FS-23", "rename .git away and put another in its place", "--apply refuses everything below .git, renames included",
+     outcome="refused")
 def swap_git(t):
     tree = project(t)
     t.works(t.bare("read", tree + "/.git/HEAD"))
@@ -480,7 +501,7 @@ def swap_git(t):
 
 
 @row("FS-24", "names with control characters and invalid UTF-8, a tree thousands deep, listed and removed by the host",
-     "walks by descriptor without recursion on paths; output escaped; no shell")
+     "walks by descriptor without recursion on paths; output escaped; no shell", outcome="bounded")
 def odd_names(t):
     depth = "4096" if t.full else "1500"
     t.mkdir("deep"), t.mkdir("names")
@@ -513,7 +534,8 @@ def odd_names(t):
         raise Hole("a raw escape sequence reached the terminal")
 
 
-@row("FS-25", "links swapped in while the sandbox's files are removed", "removal by descriptor, never following; the jail's disk dies with its namespace")
+@row("FS-25", "links swapped in while the sandbox's files are removed", "removal by descriptor, never following; the jail's disk dies with its namespace",
+     outcome="harmless")
 def teardown(t):
     t.mkdir("copy/w"), t.link(t.outside, "copy/w/d")
     t.run(["sh", "-c", "find -L copy -type f -delete"])
@@ -537,7 +559,8 @@ def teardown(t):
     t.untouched(before, t.outside)
 
 
-@row("FS-26", "a fifo, socket or device where the host will read", "opened non-blocking, refused unless it is a regular file")
+@row("FS-26", "a fifo, socket or device where the host will read", "opened non-blocking, refused unless it is a regular file",
+     outcome="harmless")
 def special_files(t):
     t.mkdir("p")
     t.works(t.bare("special", t.path("p")), "fifo", "socket")
@@ -558,7 +581,8 @@ def special_files(t):
     t.stopped(got, but=("download dir",))
 
 
-@row("FS-27", "a file that grows for ever, a sparse file of 1 TiB, read by the host", "the reader has a cap; memory stays flat")
+@row("FS-27", "a file that grows for ever, a sparse file of 1 TiB, read by the host", "the reader has a cap; memory stays flat",
+     outcome="bounded")
 def endless_file(t):
     t.run(["truncate", "-s", "1T", t.path("sparse")])
     if os.path.getsize(t.path("sparse")) != 1 << 40:
@@ -581,7 +605,8 @@ def endless_file(t):
         raise Hole("the engine grew to %d MiB" % (got.maxrss_kb >> 10))
 
 
-@row("FS-28", "truncate and read back the host's file behind stdout, through /proc/self/fd", "the standard streams are pipes made by init")
+@row("FS-28", "truncate and read back the host's file behind stdout, through /proc/self/fd", "the standard streams are pipes made by init",
+     outcome="absent")
 def stdio_reopen(t):
     def with_log(run):
         log = t.file("outside/log", "earlier line\n")
@@ -596,6 +621,3 @@ def stdio_reopen(t):
         raise Hole("the host's log was truncated")
     if "truncate 1\tDENIED" not in kept or "\tALLOWED" in kept:
         raise Hole("a standard stream is a file of the host: " + kept)
-
-
-not_run("FS-19r", "a set-uid bit that comes back with a restored workspace", "snapshots are a later issue")

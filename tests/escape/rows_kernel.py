@@ -31,22 +31,23 @@ def calls(t, *names):
             raise Hole("some calls were not tried")
 
 
-@row("KS-01", GROUPS["KS-01"][0], "seccomp")
+@row("KS-01", GROUPS["KS-01"][0], "seccomp", outcome="denied")
 def io_uring(t):
     calls(t, *GROUPS["KS-01"][1])
 
 
-@row("KS-02", "every call of Docker's deny list and more: bpf, perf, kexec, modules, reboot, swap, quota, time ...", "seccomp allowlist")
+@row("KS-02", "every call of Docker's deny list and more: bpf, perf, kexec, modules, reboot, swap, quota, time ...", "seccomp allowlist",
+     outcome="denied")
 def dangerous(t):
     calls(t)
 
 
-@row("KS-03", GROUPS["KS-03"][0], "seccomp")
+@row("KS-03", GROUPS["KS-03"][0], "seccomp", outcome="denied")
 def mount_api(t):
     calls(t, *GROUPS["KS-03"][1])
 
 
-@row("KS-04", "make device nodes; open by handle", "no capabilities, nodev on every mount, seccomp")
+@row("KS-04", "make device nodes; open by handle", "no capabilities, nodev on every mount, seccomp", outcome="denied")
 def device_nodes(t):
     t.works(t.bare_root("mknod", t.path("node")))
     t.works(t.bare_root("special", t.mkdir("s")), "char 1:3", "block 8:0")
@@ -56,7 +57,8 @@ def device_nodes(t):
     calls(t, "name_to_handle_at", "open_by_handle_at")
 
 
-@row("KS-05", "int 0x80: the 32-bit door", "the filter looks at the architecture first, and kills")
+@row("KS-05", "int 0x80: the 32-bit door", "the filter looks at the architecture first, and kills",
+     outcome="killed", needs="x86-64")
 def int80(t):
     outside = t.bare("abi")
     if outside.said["int 0x80 getppid"][0] == "KILLED":
@@ -69,7 +71,7 @@ def int80(t):
             raise Hole("%s was not killed: %s" % (name, inside.detail(name)))
 
 
-@row("KS-06", "x32 system call numbers", "the filter kills numbers from 0x40000000 on")
+@row("KS-06", "x32 system call numbers", "the filter kills numbers from 0x40000000 on", outcome="killed", needs="x86-64")
 def x32(t):
     outside = t.bare("abi")
     inside = t.inside("abi")
@@ -80,7 +82,7 @@ def x32(t):
             raise Hole("%s was not killed: %s" % (name, inside.detail(name)))
 
 
-@row("KS-07", "sockets of all 47 families", "seccomp: unix, inet, inet6 and routing netlink only")
+@row("KS-07", "sockets of all 47 families", "seccomp: unix, inet, inet6 and routing netlink only", outcome="denied")
 def families(t):
     outside = t.bare_root("families")
     t.works(outside, "family 1", "family 2", "family 17", "family 16")
@@ -97,7 +99,8 @@ def families(t):
         raise Hole("socketpair of another family reached the kernel: " + pairs.detail("inet"))
 
 
-@row("KS-08", "MPTCP, SCTP, UDP-Lite, DCCP, raw sockets, other netlink, high bits in arguments", "seccomp: type and protocol of socket")
+@row("KS-08", "MPTCP, SCTP, UDP-Lite, DCCP, raw sockets, other netlink, high bits in arguments", "seccomp: type and protocol of socket",
+     outcome="denied")
 def protocols(t):
     outside = t.bare_root("protocols")
     t.works(outside, "raw icmp", "packet", "netlink audit")
@@ -108,7 +111,8 @@ def protocols(t):
         raise Hole("reached the kernel: " + ", ".join(reached))
 
 
-@row("KS-09", "send bytes to the host's loopback: connect, TCP Fast Open, UDP", "network namespace with nothing but its own lo")
+@row("KS-09", "send bytes to the host's loopback: connect, TCP Fast Open, UDP", "network namespace with nothing but its own lo",
+     outcome="absent")
 def fast_open(t):
     tcp, udp = socket.socket(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     tcp.bind(("127.0.0.1", 0))
@@ -141,12 +145,12 @@ def fast_open(t):
         raise Hole("an address outside was reached")
 
 
-@row("KS-10", "personality, LDT, I/O ports", "seccomp")
+@row("KS-10", "personality, LDT, I/O ports", "seccomp", outcome="denied", needs="x86-64")
 def old_calls(t):
     calls(t, "personality", "modify_ldt", "iopl", "ioperm")
 
 
-@row("KS-11", "set the time, the host name, the domain name", "seccomp, no capabilities, uts namespace")
+@row("KS-11", "set the time, the host name, the domain name", "seccomp, no capabilities, uts namespace", outcome="denied")
 def time_and_name(t):
     name = os.uname().nodename
     outside = t.bare_root("time", prefix=("unshare", "-u"))
@@ -159,7 +163,8 @@ def time_and_name(t):
         raise Hole("the host's name is seen inside")
 
 
-@row("KS-12", "device nodes: fuse, kvm, mem, tun, vhost, loop, disks, consoles", "fresh /dev with five nodes")
+@row("KS-12", "device nodes: fuse, kvm, mem, tun, vhost, loop, disks, consoles", "fresh /dev with five nodes",
+     outcome="absent")
 def devices(t):
     outside = t.bare_root("devices")
     if not outside.unproven and len(outside.allowed()) < 5:
@@ -172,7 +177,8 @@ def devices(t):
         raise Hole("more nodes than needed: %s" % sorted(extra))
 
 
-@row("KS-13", "mount a cgroup file system, write cgroup.procs or release_agent", "cgroupfs is not mounted; seccomp; cgroup namespace")
+@row("KS-13", "mount a cgroup file system, write cgroup.procs or release_agent", "cgroupfs is not mounted; seccomp; cgroup namespace",
+     outcome="denied")
 def cgroups(t):
     t.mkdir("m")
     outside = t.bare_root("cgroup", t.path("m"), prefix=("unshare", "-m"))
@@ -189,7 +195,8 @@ def cgroups(t):
             raise Hole("the host's cgroup path is seen: %s (host: %s)" % (line, lines.splitlines()[0]))
 
 
-@row("KS-14", "system call numbers that no kernel has yet; high bits in arguments", "unknown numbers are ENOSYS; the filter is compiled at build time and its load is checked")
+@row("KS-14", "system call numbers that no kernel has yet; high bits in arguments", "unknown numbers are ENOSYS; the filter is compiled at build time and its load is checked",
+     outcome="denied")
 def unknown_calls(t):
     t.bare("unknown")
     got = t.inside("unknown")
@@ -217,7 +224,8 @@ def shimmed(t, rules, *command, flags=()):
 
 
 @row("KS-15", "a kernel that lacks a mechanism: user namespaces, seccomp, Landlock, openat2, clone3, close_range ...",
-     "what the wall needs: refused, `unenforceable` with its fix; the rest: a lesser way that holds, said in `enforcement`")
+     "what the wall needs: refused, `unenforceable` with its fix; the rest: a lesser way that holds, said in `enforcement`",
+     outcome="refused")
 def missing(t):
     plain = t.run([t.world.shim, "ENOSYS:openat2", "--", "true"])
     if plain.code != 0:
@@ -262,7 +270,8 @@ def missing(t):
         t.note("refused without: %s" % "; ".join(refused))
 
 
-@row("KS-15b", "no user namespaces left for this user (user.max_user_namespaces = 0)", "refused: `unenforceable` with its fix")
+@row("KS-15b", "no user namespaces left for this user (user.max_user_namespaces = 0)", "refused: `unenforceable` with its fix",
+     outcome="refused")
 def no_namespaces_left(t):
     """The real thing, in a user namespace of the test's own, whose limit is its own too."""
     text = 'echo 0 > /proc/sys/user/max_user_namespaces; exec "$@"'

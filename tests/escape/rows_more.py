@@ -11,7 +11,8 @@ from rows_fs import project
 from rows_proc import AND_SERVES, connections, listener, on_terminal
 
 
-@row("XA-01", "kill or stop one's own stub, then escape", "orphans go to init and die with the next kill or the session")
+@row("XA-01", "kill or stop one's own stub, then escape", "orphans go to init and die with the next kill or the session",
+     outcome="killed")
 def kill_stub(t):
     t.works(t.bare("kill", "0", str(victim(t))))
     for text in ("(setsid sleep MARK &); kill -9 $PPID; sleep MARK", "kill -STOP $PPID; (setsid sleep MARK &); sleep MARK",
@@ -43,7 +44,8 @@ def victim(t):
     return t.start(["sleep", "5"]).pid
 
 
-@row("XA-02", "write to the attributes of init and of siblings in /proc", "init is not dumpable; Landlock gives /proc for reading only")
+@row("XA-02", "write to the attributes of init and of siblings in /proc", "init is not dumpable; Landlock gives /proc for reading only",
+     outcome="denied")
 def init_attributes(t):
     names = ("oom_score_adj", "oom_adj", "comm", "timerslack_ns", "coredump_filter", "clear_refs", "autogroup", "loginuid", "uid_map", "gid_map",
              "projid_map", "setgroups", "mem", "sched", "attr/current", "attr/exec", "make-it-fail", "timens_offsets", "cwd", "fd/0", "fd/1", "fd/2")
@@ -52,7 +54,8 @@ def init_attributes(t):
     t.stopped(got)
 
 
-@row("XA-03", "many commands at once until init can start no more", "a clear answer; the session serves again")
+@row("XA-03", "many commands at once until init can start no more", "a clear answer; the session serves again", alone=True,
+     outcome="bounded", needs="a cgroup for the user, v1 or v2")
 def exhaust_init(t):
     t.works(t.bare("forks", "50"))
     got = t.script("""
@@ -77,7 +80,8 @@ def exhaust_init(t):
     t.stopped(got)
 
 
-@row("XA-04", "fill the disk, then make the host read and write files", "ENOSPC as an error; reading, listing and removing still work")
+@row("XA-04", "fill the disk, then make the host read and write files", "ENOSPC as an error; reading, listing and removing still work",
+     outcome="bounded")
 def full_disk_api(t):
     t.works(t.bare("put", t.path("x"), "y"))
     got = t.script("""
@@ -96,7 +100,8 @@ def full_disk_api(t):
     t.stopped(got)
 
 
-@row("XA-05", "race renames against every file built-in", "resolution beneath, without links; nothing of the host is there to be reached")
+@row("XA-05", "race renames against every file built-in", "resolution beneath, without links; nothing of the host is there to be reached",
+     outcome="harmless")
 def race_builtins(t):
     rounds = 2000 if t.full else 60
     t.mkdir("d"), t.link(t.outside, "l")
@@ -131,7 +136,8 @@ def race_builtins(t):
     t.untouched(before, t.outside)
 
 
-@row("XA-06", "stop or kill the built-ins that serve the host's file calls", "an error or a wait that cancel and close end; other sessions do not notice")
+@row("XA-06", "stop or kill the built-ins that serve the host's file calls", "an error or a wait that cancel and close end; other sessions do not notice",
+     outcome="bounded")
 def attack_builtins(t):
     child = victim(t)
     t.works(t.bare("kill", "19", str(child)))
@@ -154,7 +160,8 @@ def attack_builtins(t):
     t.stopped(got)
 
 
-@row("XA-07", "never read stdin, or keep its pipe open in a background child", "the result comes with the command; the writer is let go")
+@row("XA-07", "never read stdin, or keep its pipe open in a background child", "the result comes with the command; the writer is let go",
+     outcome="bounded")
 def stdin_held(t):
     for text in ("exit 3", "sleep %s & exit 3" % t.mark, "exec 0<&-; sleep 0.1; exit 3", "sleep %s <&0 & exit 3" % t.mark):
         got = t.run(["sh", "-c", 'head -c 20000000 /dev/zero | { "$@"; echo code $? >&2; }', "sh", *t.sandbox_argv(["sh", "-c", text])], timeout=30)
@@ -163,7 +170,8 @@ def stdin_held(t):
         t.gone("sleep\0" + t.mark)
 
 
-@row("XA-08", "open the own output pipe the other way, block or unblock it, change its size", "the engine's end has its own flags; a pipe holds no secret")
+@row("XA-08", "open the own output pipe the other way, block or unblock it, change its size", "the engine's end has its own flags; a pipe holds no secret",
+     outcome="harmless")
 def pipe_tricks(t):
     got = t.shell("exec 3</proc/self/fd/1; echo one; echo two; "
                   "exec 4>/proc/self/fd/0; echo x >&4 2>/dev/null; echo three >/dev/stdout; echo err >/dev/stderr; exit 5", timeout=30)
@@ -172,7 +180,8 @@ def pipe_tricks(t):
 
 
 @row("XA-09", "make a set-uid file in a writable bind, owned by the bind's owner", 
-     "a second seccomp filter where a bind is writable: no set-id bits by chmod, open, mknod; openat2 is ENOSYS")
+     "a second seccomp filter where a bind is writable: no set-id bits by chmod, open, mknod; openat2 is ENOSYS",
+     outcome="denied")
 def setuid_in_bind(t):
     t.mkdir("shared", 0o777)
     t.run(["sh", "-c", "cp %s shared/own; chmod 6755 shared/own" % t.world.probe])
@@ -192,7 +201,9 @@ def setuid_in_bind(t):
         raise Hole("the control proves nothing: nothing was written into the bind")
 
 
-@row("XA-10", "talk to a unix socket that lies in a bind", "documented: a bind gives what is in it, its sockets included")
+@row("XA-10", "talk to a unix socket that lies in a bind", "documented: a bind gives what is in it, its sockets included",
+     outcome="given",
+     gap="a bind gives what is in it, unix sockets included")
 def socket_in_bind(t):
     t.mkdir("shared")
     server = listener(t, t.path("shared/socket"))
@@ -205,7 +216,8 @@ def socket_in_bind(t):
         raise Hole("refused, and yet it came through")
 
 
-@row("XA-11", "bind sources and targets that lead elsewhere", "targets are made in the new root without following links; system paths are refused")
+@row("XA-11", "bind sources and targets that lead elsewhere", "targets are made in the new root without following links; system paths are refused",
+     outcome="refused")
 def bind_targets(t):
     t.mkdir("src"), t.file("src/f", "data")
     before = t.fingerprint(t.outside)
@@ -221,7 +233,8 @@ def bind_targets(t):
     t.stopped(got)
 
 
-@row("XA-12", "make the workspace useless: mode 000, removed, replaced by a link", "an error for that call; the session serves from elsewhere")
+@row("XA-12", "make the workspace useless: mode 000, removed, replaced by a link", "an error for that call; the session serves from elsewhere",
+     outcome="bounded")
 def ruined_workspace(t):
     got = t.script("""
     for _, text in ipairs { "chmod 000 /workspace", "cd /; mv /workspace /x; rm -rf /workspace; ln -s / /workspace", "cd /; rmdir /workspace",
@@ -238,7 +251,8 @@ def ruined_workspace(t):
     t.stopped(got)
 
 
-@row("XA-13", "the host's network shared (--network host): abstract sockets, raw sockets, namespaces", "Landlock scope, seccomp, no capabilities: still the same wall")
+@row("XA-13", "the host's network shared (--network host): abstract sockets, raw sockets, namespaces", "Landlock scope, seccomp, no capabilities: still the same wall",
+     outcome="denied", needs="Landlock ABI 6 (Linux 6.12)")
 def host_network(t):
     name = "sbx-" + t.mark
     server = listener(t, "\0" + name)
@@ -255,7 +269,8 @@ def host_network(t):
     t.stopped(t.inside("read", "/etc/shadow", t.secret, flags=flags))
 
 
-@row("XA-14", "copy out a tree of links and special files", "packed inside, refused or written beneath the target only")
+@row("XA-14", "copy out a tree of links and special files", "packed inside, refused or written beneath the target only",
+     outcome="harmless")
 def hostile_copy_out(t):
     before = t.fingerprint(t.outside)
     t.link(t.outside, "l")
@@ -278,7 +293,8 @@ def hostile_copy_out(t):
         subprocess.run(["rm", "-rf", target], check=True)
 
 
-@row("XA-15", "two sandboxes of one user: each other's processes, files, shared memory, sockets", "each has its own namespaces; as root its own uid too")
+@row("XA-15", "two sandboxes of one user: each other's processes, files, shared memory, sockets", "each has its own namespaces; as root its own uid too",
+     outcome="denied")
 def neighbours(t):
     got = t.script("""
     local a, b = opened(real.open(with_probe())), opened(real.open(with_probe()))
@@ -297,7 +313,8 @@ def neighbours(t):
     t.stopped(got)
 
 
-@row("XA-16", "a terminal session: leave children on the terminal, break its modes, hang it up", "the terminal is the sandbox's own; the caller's is restored")
+@row("XA-16", "a terminal session: leave children on the terminal, break its modes, hang it up", "the terminal is the sandbox's own; the caller's is restored",
+     outcome="killed")
 def terminal_leftovers(t):
     for text in ("(trap '' HUP; sleep %s &) ; stty raw -echo; exit 4" % t.mark, "exec </dev/null >/dev/null 2>&1; exit 4", "kill -HUP 0; exit 4"):
         argv = [a if a != "run" else "shell" for a in t.sandbox_argv(["sh", "-c", text])]
@@ -307,7 +324,8 @@ def terminal_leftovers(t):
         t.gone("sleep\0" + t.mark)
 
 
-@row("XA-17", "profile packages: uid 0 inside with a range of ids", "host uids of a range of the session's own; seccomp and namespaces as ever")
+@row("XA-17", "profile packages: uid 0 inside with a range of ids", "host uids of a range of the session's own; seccomp and namespaces as ever",
+     outcome="denied", needs="a range of subordinate ids, for an ordinary user")
 def packages(t):
     flags = ("--option", "profile=packages")
     if b"no range of subordinate uids" in t.command("true", flags=flags, sound=False).err:
@@ -333,7 +351,8 @@ def packages(t):
             raise Hole("a set-uid file of the host's root was made in a bind")
 
 
-@row("XA-18", "lower one's oom_score_adj so that init is the one to die", "no capability to go below init's; the session is the only loser")
+@row("XA-18", "lower one's oom_score_adj so that init is the one to die", "no capability to go below init's; the session is the only loser",
+     outcome="denied")
 def oom_choice(t):
     before = t.bare("put", "/proc/self/oom_score_adj", "0")
     t.works(before)
@@ -348,7 +367,7 @@ def oom_choice(t):
     t.stopped(got)
 
 
-@row("XA-19", "outlive a session that is closed while it forks", "close returns when nothing lives")
+@row("XA-19", "outlive a session that is closed while it forks", "close returns when nothing lives", outcome="killed")
 def close_race(t):
     t.works(t.bare("forks", "3"))
     rounds = 100 if t.full else 5
@@ -367,7 +386,7 @@ def close_race(t):
 
 
 @row("XA-21", "plant a git repository that is not called .git: a directory with HEAD, objects, refs, config",
-     "--apply refuses what makes a directory a repository, in one step or in several")
+     "--apply refuses what makes a directory a repository, in one step or in several", outcome="refused")
 def bare_repository(t):
     plant = ("mkdir -p sub/objects sub/refs; echo ref: refs/heads/main > sub/HEAD; "
              "printf '[core]\\n repositoryformatversion = 0\\n bare = false\\n worktree = ..\\n fsmonitor = touch %s/pwned\\n' > sub/config") % t.dir
@@ -389,7 +408,8 @@ def bare_repository(t):
         raise Hole("an honest file called HEAD was refused")
 
 
-@row("XA-22", "fill the host with holes: sparse files of gigabytes on a small disk, applied and copied out", "holes stay holes: neither memory nor disk of the host is taken")
+@row("XA-22", "fill the host with holes: sparse files of gigabytes on a small disk, applied and copied out", "holes stay holes: neither memory nor disk of the host is taken", alone=True,
+     outcome="bounded")
 def sparse_flood(t):
     count = 40 if t.full else 6
     t.run(["sh", "-c", "truncate -s 64M hole; cat hole > flood; rm hole"])
@@ -415,7 +435,8 @@ def sparse_flood(t):
             raise Hole("a size was changed")
 
 
-@row("XA-23", "an apply that is killed half-way", "what was staged is taken up or removed by the next; nothing half-written")
+@row("XA-23", "an apply that is killed half-way", "what was staged is taken up or removed by the next; nothing half-written",
+     outcome="harmless")
 def killed_apply(t):
     tree = t.mkdir("tree")
     t.file("tree/a", "old")
@@ -437,14 +458,15 @@ def killed_apply(t):
 
 
 @row("XA-24", "use up what the whole machine or the user shares: aio contexts, terminals, inotify instances",
-     "no aio; 64 terminals in the sandbox's devpts; 64 inotify instances in its user namespace")
+     "no aio; 64 terminals in the sandbox's devpts; 64 inotify instances in its user namespace", alone=True, outcome="bounded")
 def shared_counters(t):
     outside = t.bare("shared", "100")
     t.works(outside, "aio", "terminals")
     t.stopped(t.inside("shared", "100"))
 
 
-@row("XA-20", "confuse messages with the engine: output that looks like frames, lines and JSON of ours", "bytes of commands travel in pipes of their own")
+@row("XA-20", "confuse messages with the engine: output that looks like frames, lines and JSON of ours", "bytes of commands travel in pipes of their own",
+     outcome="harmless")
 def forged_output(t):
     text = r"""printf '\030\000\000\000\013\000\001\000{"event":"exit","exit_code":0}\n{"error":{"code":"internal"}}\n'; exit 6"""
     got = t.shell(text)

@@ -40,7 +40,8 @@ def outcome(t, command, *flags, **options):
     return result.get("result", result), got
 
 
-@row("RS-01", "fork bomb", "pids limit; the whole tree dies at the time-out")
+@row("RS-01", "fork bomb", "pids limit; the whole tree dies at the time-out", alone=True,
+     outcome="bounded", needs="a cgroup for the user, v1 or v2")
 def fork_bomb(t):
     t.works(t.bare("forks", "200"))
     got = limited(t, "forks", "200", flags=("--pids", "32"))
@@ -64,13 +65,15 @@ def fork_bomb(t):
     t.stopped(got)
 
 
-@row("RS-02", "thread bomb", "pids limit counts threads")
+@row("RS-02", "thread bomb", "pids limit counts threads", alone=True,
+     outcome="bounded", needs="a cgroup for the user, v1 or v2")
 def thread_bomb(t):
     t.works(t.bare("threads", "200"))
     t.stopped(limited(t, "threads", "200", flags=("--pids", "32")))
 
 
-@row("RS-03", "memory bomb: heap, /dev/shm, /tmp, pipe buffers", "memory limit of the cgroup; the session lives on and says oom_killed")
+@row("RS-03", "memory bomb: heap, /dev/shm, /tmp, pipe buffers", "memory limit of the cgroup; the session lives on and says oom_killed", alone=True,
+     outcome="bounded", needs="a cgroup for the user, v1 or v2")
 def memory_bomb(t):
     t.works(t.bare("memory", "300"))
     result, got = outcome(t, [t.world.inside_dir + "/sbx-probe", "memory", "300"], "--memory", "64M")
@@ -95,14 +98,15 @@ def memory_bomb(t):
     t.stopped(got)
 
 
-@row("RS-04", "kernel memory: sockets, epoll, inotify, full pipes, unnamed files", "open-files limit, memory limit, the sized disk")
+@row("RS-04", "kernel memory: sockets, epoll, inotify, full pipes, unnamed files", "open-files limit, memory limit, the sized disk", alone=True,
+     outcome="bounded", needs="a cgroup for the user, v1 or v2")
 def kernel_objects(t):
     t.works(t.run(["sh", "-c", "ulimit -n 4096; exec %s objects 1200" % t.world.probe]), "sockets", "epolls")
     got = limited(t, "objects", "1200", flags=("--memory", "128M"))
     t.stopped(got)
 
 
-@row("RS-05", "use up descriptors", "open-files limit; init and engine have their own")
+@row("RS-05", "use up descriptors", "open-files limit; init and engine have their own", outcome="bounded")
 def descriptors(t):
     t.works(t.run(["sh", "-c", "ulimit -n $(ulimit -Hn); exec %s descriptors 1500" % t.world.probe]))
     t.stopped(t.inside("descriptors", "1500"))
@@ -117,7 +121,8 @@ def descriptors(t):
     t.stopped(got)
 
 
-@row("RS-06", "fill the disk: bytes, inodes, sparse files, fallocate", "one sized tmpfs: ENOSPC, no kill")
+@row("RS-06", "fill the disk: bytes, inodes, sparse files, fallocate", "one sized tmpfs: ENOSPC, no kill", alone=True,
+     outcome="bounded", needs="a cgroup for the user, v1 or v2")
 def fill_disk(t):
     t.works(t.bare("fill", t.path("f"), "40"))
     os.unlink(t.path("f"))
@@ -142,7 +147,8 @@ def fill_disk(t):
         raise Hole("no word of a full disk: " + got.brief())
 
 
-@row("RS-07", "a file that grows after it was removed", "the sized tmpfs counts it; freed with the process")
+@row("RS-07", "a file that grows after it was removed", "the sized tmpfs counts it; freed with the process", alone=True,
+     outcome="bounded", needs="a cgroup for the user, v1 or v2")
 def unlinked_growth(t):
     t.works(t.bare("fill-unlinked", t.path("f"), "40"))
     got = limited(t, "fill-unlinked", "/workspace/f", "40", flags=("--disk", "16M"))
@@ -151,7 +157,8 @@ def unlinked_growth(t):
     t.works(got)
 
 
-@row("RS-08", "flood of output: endless lines, no newline, NULs, on both streams", "bounded capture that counts all; memory stays flat")
+@row("RS-08", "flood of output: endless lines, no newline, NULs, on both streams", "bounded capture that counts all; memory stays flat", alone=True,
+     outcome="bounded")
 def output_flood(t):
     size = 2048 if t.full else 200
     if len(t.run(["sh", "-c", "%s output 1 %d none | wc -c" % (t.world.probe, size)]).out) == 0:
@@ -178,7 +185,8 @@ def output_flood(t):
         raise Hole("a closed pipe did not end it: " + got.brief())
 
 
-@row("RS-09", "use more processors than given", "cpu limit of the cgroup")
+@row("RS-09", "use more processors than given", "cpu limit of the cgroup", alone=True,
+     outcome="bounded", needs="a cgroup for the user, v1 or v2")
 def spin(t):
     seconds = "4" if t.full else "2"
 
@@ -194,7 +202,7 @@ def spin(t):
     t.note("%.2f outside, %.2f inside" % (share(outside), share(inside)))
 
 
-@row("RS-10", "sleep or stop past the time-out", "deadline on the monotonic clock; SIGKILL to the tree")
+@row("RS-10", "sleep or stop past the time-out", "deadline on the monotonic clock; SIGKILL to the tree", outcome="killed")
 def past_deadline(t):
     if t.run(["timeout", "-s", "TERM", "0.3", "sh", "-c", "trap '' TERM; sleep 1; echo late"]).out != b"late\n":
         raise Hole("the control proves nothing")
@@ -205,14 +213,15 @@ def past_deadline(t):
         t.gone(t.mark)
 
 
-@row("RS-11", "lift the limit on file size", "hard limits; the sized disk bounds what is written anyway")
+@row("RS-11", "lift the limit on file size", "hard limits; the sized disk bounds what is written anyway", outcome="denied")
 def file_size(t):
     t.works(t.bare("file-size", t.path("f"), "20"), t.path("f"))
     got = limited(t, "file-size", "/workspace/f", "20", flags=("--disk", "8M"))
     t.stopped(got, "/workspace/f")
 
 
-@row("RS-12", "thousands of runs that time out at once", "nothing is left: processes, cgroups, mounts, directories")
+@row("RS-12", "thousands of runs that time out at once", "nothing is left: processes, cgroups, mounts, directories", alone=True,
+     outcome="killed")
 def many_timeouts(t):
     rounds = 10000 if t.full else 40
 
@@ -238,7 +247,8 @@ def many_timeouts(t):
         raise Hole("mounts or temporary files are left")
 
 
-@row("RS-13", "arguments and environment of megabytes", "refused before anything starts, with a clear error")
+@row("RS-13", "arguments and environment of megabytes", "refused before anything starts, with a clear error",
+     outcome="refused")
 def huge_arguments(t):
     if t.run(["sh", "-c", "true \"$(head -c 200000 /dev/zero | tr '\\0' x)\""]).code != 0:
         raise Hole("the control proves nothing: a builtin takes any size")
@@ -260,7 +270,8 @@ def huge_arguments(t):
     t.stopped(got)
 
 
-@row("RS-14", "floods of queued signals and of file events", "RLIMIT_SIGPENDING; init has no handlers; nobody watches the workspace")
+@row("RS-14", "floods of queued signals and of file events", "RLIMIT_SIGPENDING; init has no handlers; nobody watches the workspace", alone=True,
+     outcome="bounded", needs="a cgroup for the user, v1 or v2")
 def floods(t):
     child = t.start(["sleep", t.mark])
     wait_for(t, 1)

@@ -56,7 +56,7 @@ describe("a policy", function()
     assert.matches("no/such.lua", err.message)
   end)
 
-  it("must not be bytecode", function() -- LU-01
+  it("LU-01: must not be bytecode", function()
     local chunk = string.dump(function() return function() return function() end end end)
     assert.equal("invalid", refused(chunk).code)
     assert.matches("bytecode", refused(chunk).message)
@@ -67,7 +67,7 @@ describe("a policy", function()
     assert.is_nil(decides "return string.dump")
   end)
 
-  it("sees nothing of the world", function() -- LU-02, LU-10, LU-15
+  it("LU-02, LU-10, LU-15: sees nothing of the world", function()
     for _, name in ipairs {
       "io", "os", "package", "debug", "jit", "ffi", "load", "loadstring", "loadfile", "dofile",
       "getfenv", "setfenv", "newproxy", "collectgarbage", "coroutine", "print", "module",
@@ -85,7 +85,7 @@ describe("a policy", function()
     assert.is_nil(decides "return math.random")
   end)
 
-  it("cannot change what others use", function() -- LU-09, LU-16
+  it("LU-09, LU-16: cannot change what others use", function()
     assert.is_false(pcall(decides, "getmetatable('').__index.rep = nil"))
     decides "string.rep = nil; table.concat = nil; math.floor = nil; mooncage.rank = nil; x = 1"
     assert.equal("aa", ("a"):rep(2))
