@@ -3,6 +3,7 @@
  * as uid 65534. What is expected of the kernel is what it does to a host without the address. */
 #include "turning.h"
 
+#include "egress/refusal.h"
 #include "spawner.h"
 #include "stream/stream.h"
 
@@ -244,6 +245,80 @@ static void test_none_without_a_gateway(void **state)
   on_fiber(none_without);
 }
 
+/* ---- what was refused ---------------------------------------------------------------------------- */
+
+static void assert_refusal(world *w, const char *address, uint16_t port, bool udp)
+{
+  uint8_t packet[MCG_REFUSAL_PACKET];
+  mcg_refusal got;
+  mcg_error *err = NULL;
+  char text[MCG_ADDRESS_TEXT];
+  ssize_t len;
+  while ((len = recv(w->sockets.refused, packet, sizeof packet, 0)) < 0)
+    assert_int_equal(mcg_fiber_sleep(w->engine, 5, &err), 0);
+  assert_true(mcg_refusal_parse(packet, (size_t)len, &got));
+  mcg_address_text(&got.address, text);
+  assert_string_equal(text, address);
+  assert_int_equal(got.port, port);
+  assert_int_equal(got.udp, udp);
+}
+
+/* In its order, each once; neither what was let in nor what happens on loopback. */
+static void refusals(world *w)
+{
+  open_gateway(w, false);
+  run(w, SOCKET
+      "def go(f):\n"
+      "  try: f()\n"
+      "  except OSError: pass\n"
+      "def send(to, port):\n"
+      "  u = socket.socket(socket.AF_INET6 if ':' in to else socket.AF_INET, socket.SOCK_DGRAM)\n"
+      "  u.connect((to, port)); go(lambda: u.send(b'x'))\n"
+      "go(lambda: socket.create_connection(('127.0.0.1', 1)))\n"
+      "go(lambda: socket.create_connection(('::1', 1)))\n"
+      "send('127.0.0.1', 1); send('::1', 1)\n"
+      "s = socket.create_server(('0.0.0.0', 8080))\n"
+      "c = socket.create_connection(('192.0.2.1', 8080)); d, _ = s.accept(); d.close(); c.close()\n"
+      "s.close()\n"
+      "go(lambda: socket.create_connection(('93.184.216.34', 8443)))\n"
+      "go(lambda: socket.create_connection(('2001:db8::7', 443)))\n"
+      "send('198.51.100.7', 123); send('2001:db8::7', 500)\n");
+  assert_refusal(w, "93.184.216.34", 8443, false);
+  assert_refusal(w, "2001:db8::7", 443, false);
+  assert_refusal(w, "198.51.100.7", 123, true);
+  assert_refusal(w, "2001:db8::7", 500, true);
+  char more[64];
+  assert_int_equal(recv(w->sockets.refused, more, sizeof more, 0), -1);
+  close_world(w);
+}
+
+static void test_refusals(void **state)
+{
+  (void)state;
+  on_fiber(refusals);
+}
+
+/* A program that tries all ports of its own never meets itself: it comes from another address. */
+static void meets_nobody(world *w)
+{
+  open_gateway(w, false);
+  assert_says(w,
+              SOCKET "met = 0\n"
+                     "for i in range(60000):\n"
+                     "  s = socket.socket()\n"
+                     "  if s.connect_ex(('9.9.9.9', 40000)) == 0: met += 1\n"
+                     "  s.close()\n"
+                     "print(met)\n",
+              "0\n");
+  close_world(w);
+}
+
+static void test_meets_nobody(void **state)
+{
+  (void)state;
+  on_fiber(meets_nobody);
+}
+
 /* ---- LISTEN ------------------------------------------------------------------------------------ */
 
 static int accepted(world *w, int listener)
@@ -470,6 +545,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_gateway_sockets),
       cmocka_unit_test(test_none_without_a_gateway),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_meets_nobody),
       cmocka_unit_test(test_listens),
       cmocka_unit_test(test_port_is_taken),
       cmocka_unit_test(test_connects),
