@@ -90,7 +90,7 @@ static int write_names(mcg_jail *jail, const char *base, const char *name, const
   snprintf(path, sizeof path, "%s/etc/%s", base, name);
   unlink(path); /* of the overlay, where that is there already */
   if (mcg_jail_write(path, 0644, names->text, names->len) < 0)
-    return mcg_jail_fail(jail, "rootfs", errno, "add the sandbox's users to /etc/%s", name);
+    return mcg_jail_fail(jail, "rootfs", errno, "add /etc/%s", name);
   return 0;
 }
 
@@ -124,6 +124,18 @@ static int add_users(mcg_jail *jail, int rootfs, const char *base)
   if (mcg_jail_people(jail, &passwd, &group) < 0) return -1;
   return write_names(jail, base, "passwd", &passwd) < 0 ? -1
                                                         : write_names(jail, base, "group", &group);
+}
+
+/* With a gateway names are asked of its stub, whatever the rootfs says, as are its own host's. */
+static int add_resolver(mcg_jail *jail, int rootfs, const char *base)
+{
+  static mcg_names text = {.len = sizeof MCG_RESOLVER - 1, .text = MCG_RESOLVER};
+  if (jail->spec->network != MCG_NET_GATEWAY) return 0;
+  if (write_names(jail, base, "resolv.conf", &text) < 0) return -1;
+  int hosts = mcg_sys_openat2(rootfs, "etc/hosts", O_PATH, MCG_RESOLVE_IN_ROOT);
+  if (hosts >= 0) return close(hosts);
+  text.len = (size_t)snprintf(text.text, sizeof text.text, "127.0.0.1 localhost\n::1 localhost\n");
+  return write_names(jail, base, "hosts", &text);
 }
 
 /* ---- the mount ------------------------------------------------------------------------------ */
@@ -163,7 +175,9 @@ static int given(mcg_jail *jail)
   if (rc == 0) jail->root = open("r", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (rc < 0 || jail->root < 0)
     return mcg_jail_fail(jail, "rootfs", errno, "%s", jail->spec->rootfs);
-  if (add_missing(jail, jail->root, "r") < 0 || add_users(jail, jail->root, "r") < 0) return -1;
+  if (add_missing(jail, jail->root, "r") < 0 || add_users(jail, jail->root, "r") < 0 ||
+      add_resolver(jail, jail->root, "r") < 0)
+    return -1;
   if (jail->spec->project && mcg_jail_project_places(jail, "r") < 0) return -1;
   mcg_jail_note(jail, "rootfs=overlay, writable");
   return mkdir("x/dev", 0755) < 0 || mkdir("x/proc", 0755) < 0
@@ -183,6 +197,7 @@ int mcg_jail_rootfs(mcg_jail *jail)
   if (rootfs < 0) return -1;
   int rc = add_missing(jail, rootfs, base);
   if (rc == 0) rc = add_users(jail, rootfs, base);
+  if (rc == 0) rc = add_resolver(jail, rootfs, base);
   if (rc == 0 && jail->spec->project) rc = mcg_jail_project_places(jail, base);
   close(rootfs);
   return rc < 0 ? -1 : overlay(jail);

@@ -250,7 +250,7 @@ static void client_read_packet(client *c)
     struct cmsghdr align;
     char bytes[CMSG_SPACE(sizeof(int) * MCG_FDS_MAX)];
   } control;
-  int fds[MCG_FDS_MAX] = {-1, -1, -1, -1};
+  int fds[MCG_FDS_MAX] = {-1, -1, -1, -1, -1};
   size_t count = 0;
   mcg_frame frame;
   struct iovec part = {c->in, sizeof c->in};

@@ -531,6 +531,45 @@ static void a_rootfs_is_read_only_or_overlaid(void **state)
   spawner_stop(&s);
 }
 
+/* Where it leaves names to a daemon that is not there, and to files that it lacks. */
+static void a_rootfs_asks_the_gateway_for_names(void **state)
+{
+  (void)state;
+  if (access("/bin/busybox", X_OK) < 0) {
+    puts("skipped: no /bin/busybox to make a rootfs of");
+    return;
+  }
+  char rootfs[128], line[1024];
+  put_dir("names");
+  snprintf(rootfs, sizeof rootfs, "%s/names", base);
+  snprintf(line, sizeof line,
+           "mkdir %s/bin %s/etc && cp /bin/busybox %s/bin/ && ln -s busybox %s/bin/sh && "
+           "ln -s ../run/systemd/resolve/stub-resolv.conf %s/etc/resolv.conf",
+           rootfs, rootfs, rootfs, rootfs, rootfs);
+  assert_int_equal(system(line), 0);
+  spawner s = spawner_start(as_uid);
+  for (uint32_t rw = 0; rw < 2; rw++) {
+    mcg_spawn_spec spec = {
+        .rootfs = rootfs, .rootfs_rw = rw, .disk = 32 << 20, .network = MCG_NET_GATEWAY};
+    box b;
+    make(&s, &spec, &b);
+    assert_output(run(&b, "busybox cat /etc/resolv.conf /etc/hosts"),
+                  "nameserver 127.0.0.1\n127.0.0.1 localhost\n::1 localhost\n");
+    assert_true(box_destroy(&b));
+    spec.network = MCG_NET_OWN;
+    make(&s, &spec, &b);
+    assert_output(run(&b, "busybox readlink /etc/resolv.conf"), "../run/systemd");
+    assert_true(box_destroy(&b));
+  }
+  put_file("names/etc/hosts", "127.0.0.1 mine\n", 0644);
+  mcg_spawn_spec spec = {.rootfs = rootfs, .disk = 32 << 20, .network = MCG_NET_GATEWAY};
+  box b;
+  make(&s, &spec, &b);
+  assert_output(run(&b, "busybox cat /etc/hosts"), "127.0.0.1 mine\n");
+  assert_true(box_destroy(&b));
+  spawner_stop(&s);
+}
+
 static void a_project_is_seen_and_not_touched(void **state)
 {
   (void)state;
@@ -696,6 +735,7 @@ static int all(const char *title)
       CASE(binds_are_as_asked),
       CASE(a_hostile_rootfs_is_refused),
       CASE(a_rootfs_is_read_only_or_overlaid),
+      CASE(a_rootfs_asks_the_gateway_for_names),
       CASE(a_project_is_seen_and_not_touched),
       CASE(a_disk_image_is_full_without_a_kill),
       CASE(packages_has_a_range_of_uids),
