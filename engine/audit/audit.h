@@ -68,8 +68,10 @@ json_t *mcg_json_bytes(const char *text);
 
 struct mcg_sinks; /* the sinks of one configuration */
 
-/* config.c: the values in a configuration that are marked as secret: manifest.environment. */
+/* config.c: the values in a configuration that are secret: those of manifest.environment that say so,
+ * and the headers of rules of the network. */
 int mcg_audit_learn(mcg_engine *engine, const json_t *root, mcg_error **err);
+int mcg_audit_learn_network(mcg_engine *engine, const json_t *network, mcg_error **err);
 /* keeper.c and resume.c: what one engine of a user knows, for another that uses its session. */
 json_t *mcg_audit_secrets(const mcg_engine *engine); /* a list, maybe empty; NULL: no memory */
 int mcg_audit_learn_secrets(mcg_engine *engine, const json_t *list, mcg_error **err);

@@ -7,6 +7,8 @@
 #include <limits.h>
 #include <string.h>
 
+#define SECRET_MIN 8 /* a piece of a header that is shorter is no secret unless it says so */
+
 static int read_jsonl(struct mcg_audit *audit, const json_t *table, const mcg_where *where,
                       mcg_jsonl_options *out, mcg_error **err)
 {
@@ -238,6 +240,41 @@ void mcg_sinks_free(struct mcg_sinks *sinks)
   free(sinks);
 }
 
+static int learn(mcg_engine *engine, const json_t *text, mcg_error **err)
+{
+  if (!json_is_string(text)) return 0;
+  return mcg_engine_secret(engine, json_string_value(text), json_string_length(text), err);
+}
+
+/* A header's value is a secret, or a list of pieces: those that say so, and whatever is long enough to
+ * be one. */
+static int learn_value(mcg_engine *engine, const json_t *value, mcg_error **err)
+{
+  for (size_t i = 0; i < json_array_size(value); i++) {
+    const json_t *piece = json_array_get(value, i);
+    if (json_string_length(piece) < SECRET_MIN) piece = json_object_get(piece, "secret");
+    if (learn(engine, piece, err) < 0) return -1;
+  }
+  const json_t *secret = json_object_get(value, "secret");
+  return learn(engine, secret ? secret : value, err);
+}
+
+int mcg_audit_learn_network(mcg_engine *engine, const json_t *network, mcg_error **err)
+{
+  for (; json_is_object(network); network = json_object_get(network, "within")) {
+    const json_t *allow = json_object_get(network, "allow");
+    for (size_t i = 0; i < json_array_size(allow); i++) {
+      const char *name;
+      json_t *value;
+      json_object_foreach(json_object_get(json_array_get(allow, i), "headers"), name, value)
+      {
+        if (learn_value(engine, value, err) < 0) return -1;
+      }
+    }
+  }
+  return 0;
+}
+
 int mcg_audit_learn(mcg_engine *engine, const json_t *root, mcg_error **err)
 {
   const json_t *environment = json_object_get(json_object_get(root, "manifest"), "environment");
@@ -245,12 +282,9 @@ int mcg_audit_learn(mcg_engine *engine, const json_t *root, mcg_error **err)
   json_t *value;
   json_object_foreach((json_t *)environment, name, value)
   {
-    const json_t *secret = json_object_get(value, "secret");
-    if (secret &&
-        mcg_engine_secret(engine, json_string_value(secret), json_string_length(secret), err) < 0)
-      return -1;
+    if (learn(engine, json_object_get(value, "secret"), err) < 0) return -1;
   }
-  return 0;
+  return mcg_audit_learn_network(engine, json_object_get(root, "network"), err);
 }
 
 /* Of two real paths: is `inner` the outer one, or beneath it? */

@@ -357,7 +357,7 @@ static int read_all(mcg_engine *engine, mcg_config *config, const mcg_where *whe
 {
   const mcg_where limits = {.key = "limits"}, network = {.key = "network"};
   mcg_plan *plan = &config->plan;
-  bool network_written;
+  const json_t *reach = json_object_get(config->root, "network");
   double ttl = 0;
   if (mcg_check_keys(config->root, keys, NULL, err) < 0 ||
       mcg_audit_learn(engine, config->root, err) < 0 ||
@@ -367,8 +367,7 @@ static int read_all(mcg_engine *engine, mcg_config *config, const mcg_where *whe
       read_defaults(config, where, err) < 0 || read_enforcement(config, err) < 0 ||
       read_labels(config, err) < 0 ||
       mcg_limits_read(json_object_get(config->root, "limits"), &limits, &plan->limits, err) < 0 ||
-      mcg_network_read(json_object_get(config->root, "network"), &network, &plan->network,
-                       &network_written, err) < 0 ||
+      mcg_network_read(reach, &network, &plan->network, &config->policy, err) < 0 ||
       read_identity(config, err) < 0 || check_users(config, err) < 0 ||
       mcg_optional_number(config->root, "ttl_s", NULL, 0.001, 1e9, false, &ttl, err) < 0 ||
       read_project(config, err) < 0 || read_binds(config, err) < 0 ||
@@ -378,7 +377,7 @@ static int read_all(mcg_engine *engine, mcg_config *config, const mcg_where *whe
     return -1;
   config->ttl_ms = (int64_t)(ttl * 1000 + 0.5);
   if (read_required(engine, config, err) < 0) return -1;
-  if (mcg_candidate_network(config, network_written, &config->refused) == 0)
+  if (mcg_candidate_network(config, reach != NULL, &config->refused) == 0)
     settle_limits(config, &config->refused);
   if (config->refused) mcg_wrap(&config->refused, "configuration");
   return 0;
@@ -437,6 +436,7 @@ void mcg_config_free(mcg_config *config)
   free(config->bind_texts);
   free(config->binds);
   mcg_manifest_free(config->manifest);
+  mcg_policy_unref(config->policy);
   mcg_sinks_free(config->audit);
   mcg_requirements_fini(&config->requirements);
   mcg_error_free(config->refused);

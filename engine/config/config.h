@@ -4,6 +4,7 @@
 
 #include "engine.h"
 #include "decide/select.h"
+#include "egress/policy.h"
 
 typedef struct mcg_config {
   json_t *root; /* what was given; the strings below and in the plan are borrowed from it */
@@ -21,6 +22,7 @@ typedef struct mcg_config {
   struct mcg_manifest *manifest;    /* owned, or NULL */
   unsigned hooks;                   /* mcg_hook bits: those the host has */
   int64_t hook_ms;                  /* what one may take */
+  mcg_policy *policy;               /* owned: of plan.network where that is open or rules; or NULL */
   struct mcg_sinks *audit;          /* owned: where its events go */
   mcg_error *refused;               /* owned; it cannot keep what was written; or NULL */
   mcg_traits traits;                /* of the candidate */
@@ -58,9 +60,11 @@ void mcg_limits_default(
 /* `unenforceable` with a fix when a limit was written that only a sandbox can keep. */
 int mcg_limits_refuse_written(const mcg_limits *limits, const char *backend, mcg_error **err);
 json_t *mcg_limits_json(const mcg_limits *limits); /* those that are in force, by their keys */
-/* network.c: "none", "host", "open" or a table of rules. `written`: it was said at all. */
-int mcg_network_read(const json_t *network, const mcg_where *where, mcg_network *out, bool *written,
-                     mcg_error **err);
+/* network.c: "none", "host", "open" or a table of rules. NULL: it was not said, and is none. The policy
+ * is the caller's; NULL for NULL and for "host". */
+int mcg_network_read(const json_t *network, const mcg_where *where, mcg_network *out,
+                     mcg_policy **policy, mcg_error **err);
+int mcg_network_open(mcg_policy **policy, mcg_error **err); /* that of "open" */
 /* `unenforceable`: the network that was written, or holds by default, is none that this backend gives. */
 int mcg_network_refuse(const json_t *network, mcg_network which, const mcg_backend *backend,
                        const char *name, mcg_error **err);

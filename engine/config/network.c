@@ -1,61 +1,49 @@
-/* network.c: what of the network a sandbox may reach. */
+/* network.c: which of the four kinds of network a configuration asks for, and how one that cannot be
+ * given is refused. The rules are egress/policy_read.c's. */
 #include "config.h"
 #include <string.h>
 
-static int read_name(const char *name, const mcg_where *where, mcg_network *out, mcg_error **err)
+/* The rest of a table that is not its default. */
+static bool is_plain(const json_t *table)
 {
-  if (strcmp(name, "none") == 0)
-    *out = MCG_NETWORK_NONE;
-  else if (strcmp(name, "host") == 0)
-    *out = MCG_NETWORK_HOST;
-  else if (strcmp(name, "open") == 0)
-    *out = MCG_NETWORK_OPEN;
-  else
-    return mcg_check_fail(where, err, "write \"none\", \"host\" or \"open\"",
-                          "\"%s\" is no network", name);
-  return 0;
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)table, key, value)
+  {
+    bool list = strcmp(key, "allow") == 0 || strcmp(key, "deny") == 0;
+    if (strcmp(key, "default") != 0 && !(list && !json_array_size(value))) return false;
+  }
+  return true;
 }
 
-static int read_rules(const json_t *list, const char *key, const mcg_where *where, bool *any,
-                      mcg_error **err)
+static mcg_network kind_of(const json_t *network, const mcg_policy *policy)
 {
-  mcg_where at = {.up = where, .key = key};
-  if (!list) return 0;
-  if (mcg_check_list(list, &at, err) < 0) return -1;
-  *any = json_array_size(list) > 0;
-  return 0;
+  if (mcg_policy_allows_nothing(policy)) return MCG_NETWORK_NONE;
+  /* What is allowed by default needs no rule that allows it. */
+  bool open = mcg_policy_by_default(policy) && (json_is_string(network) || is_plain(network));
+  return open ? MCG_NETWORK_OPEN : MCG_NETWORK_RULES;
 }
 
-static int read_table(const json_t *table, const mcg_where *where, mcg_network *out,
-                      mcg_error **err)
-{
-  static const char *const keys[] = {"default", "allow", "deny", NULL};
-  const char *word = "deny";
-  bool allow = false, deny = false;
-  if (mcg_check_keys(table, keys, where, err) < 0) return -1;
-  const json_t *by_default = json_object_get(table, "default");
-  mcg_where at = {.up = where, .key = "default"};
-  if (by_default && mcg_check_string(by_default, &at, &word, err) < 0) return -1;
-  if (strcmp(word, "deny") != 0 && strcmp(word, "allow") != 0)
-    return mcg_check_fail(&at, err, "write \"deny\" or \"allow\"", "\"%s\" is neither", word);
-  if (read_rules(json_object_get(table, "allow"), "allow", where, &allow, err) < 0 ||
-      read_rules(json_object_get(table, "deny"), "deny", where, &deny, err) < 0)
-    return -1;
-  bool open = strcmp(word, "allow") == 0; /* denying more than everything is fine */
-  *out = allow || (open && deny) ? MCG_NETWORK_RULES : open ? MCG_NETWORK_OPEN : MCG_NETWORK_NONE;
-  return 0;
-}
-
-int mcg_network_read(const json_t *network, const mcg_where *where, mcg_network *out, bool *written,
-                     mcg_error **err)
+int mcg_network_read(const json_t *network, const mcg_where *where, mcg_network *out,
+                     mcg_policy **policy, mcg_error **err)
 {
   *out = MCG_NETWORK_NONE;
-  *written = network != NULL;
+  *policy = NULL;
   if (!network) return 0;
-  if (!json_is_string(network)) return read_table(network, where, out, err);
-  const char *name;
-  if (mcg_check_string(network, where, &name, err) < 0) return -1;
-  return read_name(name, where, out, err);
+  if (json_is_string(network) && strcmp(json_string_value(network), "host") == 0) {
+    *out = MCG_NETWORK_HOST;
+    return 0;
+  }
+  if (mcg_policy_read(network, where, policy, err) < 0) return -1;
+  *out = kind_of(network, *policy);
+  return 0;
+}
+
+int mcg_network_open(mcg_policy **policy, mcg_error **err)
+{
+  const mcg_where where = {.key = "network"};
+  auto_json json_t *open = json_string("open");
+  return mcg_policy_read(open, &where, policy, err);
 }
 
 int mcg_network_refuse(const json_t *network, mcg_network which, const mcg_backend *backend,

@@ -149,8 +149,10 @@ int mcg_candidate_network(mcg_config *config, bool written, mcg_error **err)
   if (config->traits.isolation == MCG_ISOLATION_NONE) return host_network(config, written, err);
   /* Nothing was written, and the network is asked for: the denial that holds by default does not. */
   if (!written && config->requirements.network == 1 &&
-      config->traits.networks & MCG_GIVES(MCG_NETWORK_OPEN))
+      config->traits.networks & MCG_GIVES(MCG_NETWORK_OPEN)) {
     plan->network = MCG_NETWORK_OPEN;
+    if (!config->policy && mcg_network_open(&config->policy, err) < 0) return -1;
+  }
   if (config->traits.networks & MCG_GIVES(plan->network)) return 0;
   return mcg_network_refuse(json_object_get(config->root, "network"), plan->network,
                             config->backend, config->name, err);

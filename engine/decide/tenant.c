@@ -134,43 +134,62 @@ static reach reach_of(const json_t *network)
   return json_array_size(json_object_get(network, "allow")) ? REACH_RULES : REACH_NONE;
 }
 
-/* Every rule that allows must be one of the configuration's, and all that deny stay. */
-static int keep_rules(const json_t *base, json_t *given, mcg_error **err)
+/* The outermost table of those within each other. */
+static json_t *outermost(json_t *network)
 {
-  const json_t *allowed = json_object_get(base, "allow");
-  const json_t *allow = json_object_get(given, "allow"), *denied = json_object_get(base, "deny");
-  if (reach_of(base) == REACH_RULES)
-    for (size_t i = 0; i < json_array_size(allow); i++)
-      if (!in_list(allowed, json_array_get(allow, i)))
-        return looser("network.allow", err, "rule %zu is not one of the configuration's", i + 1);
-  if (!json_array_size(denied)) return 0;
-  json_t *deny = json_copy(json_object_get(given, "deny"));
-  if (!deny) deny = json_array();
-  for (size_t i = 0; i < json_array_size(denied); i++)
-    if (!in_list(deny, json_array_get(denied, i)))
-      json_array_append(deny, json_array_get(denied, i));
-  return set(given, "deny", deny, err);
+  for (json_t *next; json_is_object(next = json_object_get(network, "within"));) network = next;
+  return network;
+}
+
+/* A rule of the tenant's that the configuration lets nothing through of is a mistake. */
+static int check_rules(const json_t *base, const json_t *given, mcg_error **err)
+{
+  const mcg_where where = {.key = "network"};
+  mcg_policy *outer = NULL, *own = NULL;
+  int rc = mcg_policy_read(base, &where, &outer, err);
+  if (rc == 0) rc = mcg_policy_read(given, &where, &own, err);
+  unsigned apart = rc == 0 ? mcg_policy_rule_apart(own, outer) : 0;
+  mcg_policy_unref(outer);
+  mcg_policy_unref(own);
+  if (!apart) return rc;
+  return looser("network.allow", err, "rule %u allows nothing that the configuration allows",
+                apart);
+}
+
+/* What both allow: the tenant's lies within the configuration's. */
+static int confine(json_t *base, json_t *given, json_t **out, mcg_error **err)
+{
+  if (!json_is_object(given)) { /* "open" is no more than what the configuration allows */
+    *out = json_incref(reach_of(given) == REACH_OPEN ? base : given);
+    return 0;
+  }
+  if (check_rules(base, given, err) < 0) return -1;
+  *out = json_deep_copy(given);
+  json_t *outer = *out ? outermost(*out) : NULL;
+  if (reach_of(json_object_get(outer, "within")) == REACH_NONE && json_object_get(outer, "within"))
+    return 0; /* nothing is within nothing */
+  if (outer && json_object_set(outer, "within", base) == 0) return 0;
+  return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a tenant's configuration");
 }
 
 static int merge_network(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
 {
   static const char *const names[] = {"none", "rules", "open", "host"};
   auto_json json_t *base = json_incref(json_object_get(m->root, "network"));
+  auto_json json_t *merged = NULL;
+  mcg_policy *policy;
   mcg_network ignored;
-  bool written;
   if (!json_is_string(given) && mcg_check_object(given, where, err) < 0) return -1;
-  auto_error mcg_error *not_here = NULL; /* `unenforceable` is told when it is opened */
-  if (mcg_network_read(given, where, &ignored, &written, &not_here) < 0 &&
-      not_here->code == MCG_INVALID) {
-    *err = mcg_steal_pointer(&not_here);
-    return -1;
-  }
+  if (mcg_network_read(given, where, &ignored, &policy, err) < 0) return -1;
+  mcg_policy_unref(policy);
   reach most = base ? reach_of(base) : REACH_NONE, asked = reach_of(given);
   if (asked > most)
     return looser("network", err, "\"%s\" is looser than \"%s\"", names[asked], names[most]);
-  json_t *own = json_copy((json_t *)given);
-  if (set(m->root, "network", own, err) < 0) return -1;
-  return json_is_object(own) && json_is_object(base) ? keep_rules(base, own, err) : 0;
+  if (most == REACH_NONE || most == REACH_HOST) /* nothing to be within of */
+    merged = json_incref((json_t *)given);
+  else if (confine(base, (json_t *)given, &merged, err) < 0)
+    return -1;
+  return set(m->root, "network", mcg_steal_pointer(&merged), err);
 }
 
 /* ---- requirements ------------------------------------------------------------------------- */

@@ -59,6 +59,17 @@ bool mcg_policy_redirects(const mcg_policy *policy)
   return !policy;
 }
 
+unsigned mcg_policy_rule_apart(const mcg_policy *policy, const mcg_policy *around)
+{
+  for (size_t i = 0; i < policy->allow.count && !around->by_default; i++) {
+    bool meets = false;
+    for (size_t k = 0; k < around->allow.count && !meets; k++)
+      meets = mcg_rules_meet(&policy->allow.rules[i], &around->allow.rules[k]);
+    if (!meets) return (unsigned)i + 1;
+  }
+  return 0;
+}
+
 /* ---- what is listened on ------------------------------------------------------------------ */
 
 /* Is a port of the rule one to listen on, for this name, or (name NULL) for addresses of a family? */

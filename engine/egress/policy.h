@@ -34,7 +34,9 @@ bool mcg_policy_allows_nothing(const mcg_policy *policy);
 bool mcg_policy_by_default(const mcg_policy *policy); /* default = "allow", all through */
 /* Some rule that allows has terminate_tls: the sandbox is to trust an authority of the engine's. */
 bool mcg_policy_terminates(const mcg_policy *policy);
-/* Secrets as true: what `config show` tells. Fresh; NULL when memory is out. */
+/* The first rule that `policy` allows by, of which `around` alone allows nothing; 0: there is none. */
+unsigned mcg_policy_rule_apart(const mcg_policy *policy, const mcg_policy *around);
+/* Secrets as "[redacted]": what `config show` tells. Fresh; NULL when memory is out. */
 struct json_t *mcg_policy_json(const mcg_policy *policy);
 
 /* ---- what is listened on ------------------------------------------------------------------ */

@@ -328,6 +328,28 @@ bool mcg_rule_holds(const mcg_rule *rule, const mcg_address *address)
   return rule->kind == MCG_RULE_NETWORK && mcg_address_within(address, &rule->network, rule->bits);
 }
 
+static bool hosts_meet(const mcg_rule *a, const mcg_rule *b)
+{
+  if (a->kind == MCG_RULE_ANY || b->kind == MCG_RULE_ANY) return true;
+  if (a->kind == MCG_RULE_NETWORK || b->kind == MCG_RULE_NETWORK)
+    return a->kind == b->kind &&
+           mcg_address_within(&a->network, &b->network, a->bits < b->bits ? a->bits : b->bits);
+  if (a->kind == MCG_RULE_HOST) return mcg_rule_names(b, a->name);
+  if (b->kind == MCG_RULE_HOST) return mcg_rule_names(a, b->name);
+  return strcmp(a->name, b->name) == 0 || mcg_name_beneath(a->name, b->name) ||
+         mcg_name_beneath(b->name, a->name);
+}
+
+bool mcg_rules_meet(const mcg_rule *a, const mcg_rule *b)
+{
+  for (size_t i = 0; i < a->ports.count; i++) {
+    const mcg_port_range *range = &a->ports.list[i];
+    uint16_t port = mcg_ports_after(&b->ports, (uint16_t)(range->first - 1));
+    if (port && port <= range->last) return hosts_meet(a, b);
+  }
+  return false;
+}
+
 bool mcg_host_port_parse(const char *text, size_t len, char name[MCG_NAME_ROOM],
                          mcg_address *address, bool *is_address, uint16_t *port, mcg_fault *fault)
 {

@@ -65,6 +65,8 @@ uint16_t mcg_ports_after(const mcg_ports *ports, uint16_t port);
 bool mcg_rule_set_ports(mcg_rule *rule, const mcg_ports *ports);
 
 bool mcg_rule_names(const mcg_rule *rule, const char *name); /* ports aside */
+/* Is there a host and port that both are about? */
+bool mcg_rules_meet(const mcg_rule *a, const mcg_rule *b);
 bool mcg_rule_holds(const mcg_rule *rule, const mcg_address *address);
 
 /* "HOST:PORT" as a user asks about one, into a normalised name or an address. */

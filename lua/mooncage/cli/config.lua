@@ -20,6 +20,10 @@ end
 local function shown(value, depth, name)
   if type(value) == "string" and sounds_secret(name) then
     return "[redacted]"
+  elseif type(value) == "table" and name == "headers" then -- of a rule: what is set on the way out
+    local copy = {}
+    for key in pairs(value) do copy[key] = "[redacted]" end
+    return copy
   elseif type(value) == "function" then
     local origin = require("mooncage.policy").origin(value)
     if not origin then return "function" end
