@@ -28,6 +28,7 @@ typedef struct mcg_box {
   char *directory; /* PLAIN: a temporary directory to remove */
   int image;       /* a directory of its disk image; -1: none */
   bool standing;   /* its root was the template's (template.h) */
+  bool stashed;    /* its network was the stash's, without a gateway (stash.h) */
   int space, net;  /* of a dying one: its namespaces, so that nobody waits for their end; else -1 */
   int control;     /* PLAIN: a copy of its end of the stream, to end it in order; else -1 */
   int64_t

@@ -124,7 +124,8 @@ static void unlink_box(mcg_spawner_state *state, mcg_box *box)
   *at = box->next;
   if (box->slot >= 0) state->used[box->slot] = 0;
   if (box->space >= 0) mcg_stash_close(&state->stash, box->space);
-  if (box->net >= 0) mcg_stash_bury(&state->stash, box->net);
+  if (box->net >= 0)
+    (box->stashed ? mcg_stash_return_net : mcg_stash_bury)(&state->stash, box->net);
   free(box->directory);
   free(box);
 }
@@ -359,6 +360,7 @@ static int clone_limited(mcg_spawner_state *state, mcg_box *box, request *r)
   int error = errno;
   leave(state, order);
   box->standing = order->standing;
+  box->stashed = order->net.fd >= 0 && !order->net.gateway;
   return box->pid < 0 ? clone_failed(error, &r->failure) : 0;
 }
 

@@ -13,7 +13,7 @@
 #define MCG_CLOSING_MAX 8
 #define PROC_USES 16 /* of one instance of /proc */
 
-enum { JOB_GROUP, JOB_NET, JOB_MAP, JOB_CLOSE, JOB_LEAVE };
+enum { JOB_GROUP, JOB_NET, JOB_CHECK, JOB_MAP, JOB_CLOSE, JOB_LEAVE };
 
 typedef struct job {
   uint32_t kind, index;   /* of the part */
@@ -97,12 +97,23 @@ static bool make_net(mcg_stash *stash, const job *what, mcg_net *net)
   bool made = mcg_net_loopback() == 0 &&
               (!what->gateway || mcg_gateway_make(&net->ways, what->redirect) == 0);
   if (made) net->fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-  if (net->fd >= 0) mcg_net_free_ports(some_proc(stash));
+  int proc = some_proc(stash);
+  if (net->fd >= 0) mcg_net_free_ports(proc);
+  if (net->fd >= 0 && !what->gateway && !stash->fresh.len) mcg_traces_read(proc, &stash->fresh);
   net->gateway = what->gateway;
   net->redirect = what->redirect;
   mcg_stash_leave_net(stash);
   if (net->fd < 0) mcg_net_close(net);
   return net->fd >= 0;
+}
+
+/* Nothing but the thread is in it any more. */
+static bool is_unused(mcg_stash *stash, int net)
+{
+  if (mcg_stash_enter_net(net) < 0) return false;
+  mcg_traces_read(some_proc(stash), &stash->seen);
+  mcg_stash_leave_net(stash);
+  return mcg_traces_same(&stash->seen, &stash->fresh);
 }
 
 static bool make(mcg_stash *stash, const job *what)
@@ -131,7 +142,8 @@ static atomic_int *state_of(mcg_stash *stash, const job *what)
 {
   switch (what->kind) {
   case JOB_GROUP: return &stash->group_state[what->index];
-  case JOB_NET: return &stash->net_state[what->index];
+  case JOB_NET:
+  case JOB_CHECK: return &stash->net_state[what->index];
   default: return &stash->map_state;
   }
 }
@@ -150,6 +162,12 @@ static void *work(void *data)
     if (what.kind == JOB_CLOSE) {
       close(what.fd);
       atomic_fetch_sub(&stash->closing, 1);
+      continue;
+    }
+    if (what.kind == JOB_CHECK) {
+      bool unused = is_unused(stash, stash->nets[what.index].fd);
+      atomic_store(&stash->reusing, unused);
+      atomic_store(state_of(stash, &what), unused ? MCG_PART_READY : MCG_PART_USED);
       continue;
     }
     bool made = make(stash, &what);
@@ -208,19 +226,15 @@ void mcg_stash_init(mcg_stash *stash, const mcg_cgroups *cgroups, bool privilege
                        .jobs = {-1, -1}};
   if (privileged) stash->home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
   sem_init(&stash->begun, 0, 0);
-  for (size_t i = 0; i < MCG_STASHED; i++) {
-    clear(&stash->groups[i]);
-    mcg_net_init(&stash->nets[i]);
-  }
+  for (size_t i = 0; i < MCG_STASHED; i++) clear(&stash->groups[i]);
+  for (size_t i = 0; i < MCG_NETS; i++) mcg_net_init(&stash->nets[i]);
 }
 
 void mcg_stash_fini(mcg_stash *stash)
 {
   stop(stash);
-  for (size_t i = 0; i < MCG_STASHED; i++) {
-    drop_group(stash->cgroups, &stash->groups[i]);
-    mcg_net_close(&stash->nets[i]);
-  }
+  for (size_t i = 0; i < MCG_STASHED; i++) drop_group(stash->cgroups, &stash->groups[i]);
+  for (size_t i = 0; i < MCG_NETS; i++) mcg_net_close(&stash->nets[i]);
   mcg_idmap_close(&stash->map);
   if (stash->proc >= 0) close(stash->proc);
 }
@@ -259,7 +273,7 @@ bool mcg_stash_net(mcg_stash *stash, bool gateway, bool redirect, mcg_net *out)
 {
   stash->gateway = gateway;
   stash->redirect = redirect;
-  for (size_t i = 0; i < MCG_STASHED; i++) {
+  for (size_t i = 0; i < MCG_NETS; i++) {
     if (!ready(&stash->net_state[i]) || !wanted(stash, &stash->nets[i])) continue;
     *out = stash->nets[i];
     mcg_net_init(&stash->nets[i]);
@@ -279,18 +293,33 @@ int mcg_stash_map(mcg_stash *stash, mcg_idmap *out)
   return slot;
 }
 
+/* Those that were used are let go. Where they come back unused one ahead is enough. */
+static void refill_nets(mcg_stash *stash)
+{
+  unsigned here = 0, aim = atomic_load(&stash->reusing) ? 1 : MCG_NETS / 2;
+  bool free[MCG_NETS];
+  for (uint32_t i = 0; i < MCG_NETS; i++) {
+    int state = atomic_load(&stash->net_state[i]);
+    bool useful = state == MCG_PART_READY && wanted(stash, &stash->nets[i]);
+    here += state == MCG_PART_MAKING || useful;
+    free[i] = state != MCG_PART_MAKING && !useful;
+    if (state != MCG_PART_USED) continue;
+    mcg_stash_bury(stash, stash->nets[i].fd);
+    mcg_net_init(&stash->nets[i]);
+    atomic_store(&stash->net_state[i], MCG_PART_MISSING);
+  }
+  for (uint32_t i = 0; i < MCG_NETS && here < aim; i++)
+    if (free[i])
+      here += ask_part(stash, &(job){.kind = JOB_NET,
+                                     .index = i,
+                                     .gateway = stash->gateway,
+                                     .redirect = stash->redirect});
+}
+
 void mcg_stash_refill(mcg_stash *stash)
 {
   if (!start(stash)) return;
-  for (uint32_t i = 0; i < MCG_STASHED && stash->home >= 0; i++) {
-    int state = atomic_load(&stash->net_state[i]);
-    bool stale = state == MCG_PART_READY && !wanted(stash, &stash->nets[i]);
-    if (state != MCG_PART_MISSING && !stale) continue;
-    ask_part(stash, &(job){.kind = JOB_NET,
-                           .index = i,
-                           .gateway = stash->gateway,
-                           .redirect = stash->redirect});
-  }
+  if (stash->home >= 0) refill_nets(stash);
   for (uint32_t i = 0; i < MCG_STASHED && stash->cgroups->mode != MCG_CGROUP_NONE; i++) {
     int state = atomic_load(&stash->group_state[i]);
     bool stale = state == MCG_PART_READY && !same(&stash->groups[i].limits, &stash->last);
@@ -320,6 +349,19 @@ bool mcg_stash_refill_map(mcg_stash *stash, int slot, uint32_t host)
 {
   stash->map_slot = slot;
   return ask_part(stash, &(job){.kind = JOB_MAP, .host = host});
+}
+
+void mcg_stash_return_net(mcg_stash *stash, int net)
+{
+  for (uint32_t i = 0; i < MCG_NETS && stash->jobs[0] >= 0; i++) {
+    if (atomic_load(&stash->net_state[i]) != MCG_PART_MISSING) continue;
+    mcg_net_init(&stash->nets[i]);
+    stash->nets[i].fd = net;
+    if (ask_part(stash, &(job){.kind = JOB_CHECK, .index = i})) return;
+    stash->nets[i].fd = -1;
+    break;
+  }
+  mcg_stash_bury(stash, net);
 }
 
 void mcg_stash_bury(mcg_stash *stash, int net)

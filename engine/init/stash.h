@@ -1,7 +1,10 @@
-/* stash.h: parts of the next sandbox, made ahead by a thread of the spawner. None of
- * them has been anybody's: a control group with the limits that were last asked for; a network namespace,
- * which takes longer to make than all the rest of a sandbox; a uid with the id map of what was last bound.
- * What is not there, or does not fit the request, is made when it is asked for.
+/* stash.h: parts of the next sandbox, made ahead by a thread of the spawner: a control group with the
+ * limits that were last asked for; a network namespace, which takes longer to make than all the rest of a
+ * sandbox; a uid with the id map of what was last bound. What is not there, or does not fit the request, is
+ * made when it is asked for.
+ *
+ * None of them has been used by anybody. A network that a sandbox had comes back only where the kernel
+ * shows that nothing was ever done in it (traces.h), as with commands that open no connection.
  *
  * The thread gets jobs by a pipe and shares nothing but the parts, each with one owner at a time. It
  * allocates no memory: the spawner is cloned meanwhile, and a lock that it held would stay locked. */
@@ -16,8 +19,10 @@
 #include "cgroup.h"
 #include "idmap.h"
 #include "net.h"
+#include "traces.h"
 
-#define MCG_STASHED 2 /* of groups and of networks */
+#define MCG_STASHED 2 /* of groups */
+#define MCG_NETS 4    /* of networks, of which half are made ahead */
 #define MCG_BURIED 16 /* networks that end together */
 
 /* A group, and the descriptors by which a sandbox comes to be in it. */
@@ -29,19 +34,21 @@ typedef struct mcg_spare {
 } mcg_spare;
 
 /* Whose a part is: the thread's while it is being made, else the spawner's. */
-enum { MCG_PART_MISSING, MCG_PART_MAKING, MCG_PART_READY };
+enum { MCG_PART_MISSING, MCG_PART_MAKING, MCG_PART_READY, MCG_PART_USED };
 
 typedef struct mcg_stash {
   const mcg_cgroups *cgroups;
   uint64_t serial;        /* of groups */
   mcg_cgroup_limits last; /* that were asked for */
   mcg_spare groups[MCG_STASHED];
-  mcg_net nets[MCG_STASHED];
+  mcg_net nets[MCG_NETS];
   bool gateway, redirect; /* of the network that was asked for last */
   mcg_idmap map;          /* its owner is whose tree was bound last */
   int map_slot;           /* the uid that `map` is for; -1 */
-  atomic_int group_state[MCG_STASHED], net_state[MCG_STASHED], map_state;
-  int dead[MCG_BURIED]; /* networks that nobody is in any more */
+  atomic_int group_state[MCG_STASHED], net_state[MCG_NETS], map_state;
+  mcg_traces fresh, seen; /* the thread's: of a network just made, of one that came back */
+  atomic_bool reusing;    /* the last one that came back had not been used */
+  int dead[MCG_BURIED];   /* networks that nobody is in any more */
   unsigned dead_count;
   atomic_int closing; /* descriptors that are yet to be closed */
   int home;           /* the spawner's own network namespace; -1: it may not make others */
@@ -63,8 +70,8 @@ void mcg_stash_fini(mcg_stash *stash);
  * the caller's all the same. */
 int mcg_stash_group(mcg_stash *stash, const mcg_cgroup_limits *limits, mcg_spare *out,
                     const char **what);
-/* A network namespace with loopback, up, and with a gateway's routes and sockets where that is asked for;
- * the caller's. False: there is none ready of this kind; the next ones will be. */
+/* A network namespace with loopback, up, and with a gateway's routes and sockets where that is asked for,
+ * that nobody has used; the caller's. False: there is none ready of this kind; the next ones will be. */
 bool mcg_stash_net(mcg_stash *stash, bool gateway, bool redirect, mcg_net *out);
 /* Into it for the length of a clone. -1 with errno; the way back ends the process where it is barred. */
 int mcg_stash_enter_net(int net);
@@ -79,8 +86,10 @@ void mcg_stash_saw(mcg_stash *stash, const mcg_idmap *map);
 /* A map for this slot and its host id, where mcg_stash_map_missing. False: it cannot be asked for. */
 bool mcg_stash_map_missing(mcg_stash *stash);
 bool mcg_stash_refill_map(mcg_stash *stash, int slot, uint32_t host);
-/* Lets go of a network that a sandbox had, together with others: the end of one costs the kernel more
- * than a millisecond, that of many at once little more. */
+/* A network of the stash's, without a gateway, that a sandbox had, which is dead: the next one's if it was not used. */
+void mcg_stash_return_net(mcg_stash *stash, int net);
+/* Lets go of a network, together with others: the end of one costs the kernel more than a millisecond,
+ * that of many at once little more. */
 void mcg_stash_bury(mcg_stash *stash, int net);
 void mcg_stash_bury_all(mcg_stash *stash);
 /* Closes a descriptor whose going takes long behind everything else; now, where many wait already. */

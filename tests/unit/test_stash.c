@@ -3,7 +3,11 @@
 #include "init/kernel.h"
 #include "init/stash.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/in6.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +15,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #define PATIENCE_MS 10000
 
@@ -149,6 +154,162 @@ static void test_network_with_a_gateway(void **state)
   assert_int_equal(net.ways.sockets[MCG_SOCKET_STUB_UDP], -1);
 }
 
+/* ---- what comes back ---------------------------------------------------------------------------- */
+
+/* Uses a network as whoever has no capability over it can. What is returned stays open meanwhile; -1. */
+static int leave_nothing(void)
+{
+  return -1;
+}
+
+static int open_and_close(void)
+{
+  for (unsigned i = 0; i < 3; i++) {
+    static const int families[] = {AF_INET, AF_INET6, AF_UNIX};
+    int fd = socket(families[i], SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    close(fd);
+  }
+  return -1;
+}
+
+static int send_to_itself(void)
+{
+  struct sockaddr_in to = {
+      .sin_family = AF_INET, .sin_port = htons(9), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof to), 1);
+  close(fd);
+  return -1;
+}
+
+static int connect_elsewhere(void)
+{
+  struct sockaddr_in to = {
+      .sin_family = AF_INET, .sin_port = htons(443), .sin_addr = {htonl(0x0b000001)}};
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), -1);
+  assert_int_equal(errno, ENETUNREACH);
+  close(fd);
+  return -1;
+}
+
+static int keep_a_name(void)
+{
+  struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "\0left behind"};
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof name), 0);
+  return fd;
+}
+
+/* Its only holder is its own unread message. The other end keeps that from being collected. */
+static int keep_a_name_in_flight(void)
+{
+  int pair[2], named = keep_a_name();
+  assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair), 0);
+  union {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof named)];
+  } control = {.header = {.cmsg_len = CMSG_LEN(sizeof named),
+                          .cmsg_level = SOL_SOCKET,
+                          .cmsg_type = SCM_RIGHTS}};
+  memcpy(CMSG_DATA(&control.header), &named, sizeof named);
+  char byte = 'x';
+  struct iovec text = {&byte, 1};
+  struct msghdr message = {
+      .msg_iov = &text, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+  assert_int_equal(sendmsg(pair[0], &message, 0), 1);
+  close(named);
+  close(pair[0]);
+  return pair[1];
+}
+
+/* A lease outlives its socket. */
+static int lease_a_flow_label(void)
+{
+  struct in6_flowlabel_req request = {.flr_label = htonl(0x12345),
+                                      .flr_action = IPV6_FL_A_GET,
+                                      .flr_share = IPV6_FL_S_EXCL,
+                                      .flr_flags = IPV6_FL_F_CREATE,
+                                      .flr_linger = 6};
+  request.flr_dst.s6_addr[15] = 1;
+  int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(setsockopt(fd, IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, &request, sizeof request), 0);
+  close(fd);
+  return -1;
+}
+
+static int talk_over_tcp(void)
+{
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t len = sizeof at;
+  int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+      client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(server, (struct sockaddr *)&at, sizeof at), 0);
+  assert_int_equal(listen(server, 1), 0);
+  assert_int_equal(getsockname(server, (struct sockaddr *)&at, &len), 0);
+  assert_int_equal(connect(client, (struct sockaddr *)&at, sizeof at), 0);
+  close(client);
+  close(server);
+  return -1;
+}
+
+/* Gives a network back that `use` was made of, and says what the thread found. */
+static int found_after(int (*use)(void))
+{
+  mcg_stash_refill(&stash);
+  until(&stash.net_state[0], MCG_PART_READY);
+  until(&stash.net_state[1], MCG_PART_READY);
+  mcg_net taken;
+  assert_true(mcg_stash_net(&stash, false, false, &taken));
+  int net = taken.fd;
+  ino_t which = network_of(net);
+  assert_int_equal(mcg_stash_enter_net(net), 0);
+  int held = use();
+  mcg_stash_leave_net(&stash);
+  mcg_stash_return_net(&stash, net);
+  for (int waited = 0; atomic_load(&stash.net_state[0]) == MCG_PART_MAKING; waited += 5) {
+    assert_true(waited < PATIENCE_MS);
+    poll(NULL, 0, 5);
+  }
+  int found = atomic_load(&stash.net_state[0]);
+  if (found == MCG_PART_READY) assert_true(network_of(stash.nets[0].fd) == which);
+  if (held >= 0) close(held);
+  mcg_stash_refill(&stash); /* lets go of what was used */
+  return found;
+}
+
+static void test_network_comes_back_unused_only(void **state)
+{
+  (void)state;
+  need_root();
+  assert_int_equal(found_after(leave_nothing), MCG_PART_READY);
+  assert_int_equal(found_after(open_and_close), MCG_PART_READY);
+  assert_int_equal(found_after(send_to_itself), MCG_PART_USED);
+  assert_int_equal(found_after(connect_elsewhere), MCG_PART_USED);
+  assert_int_equal(found_after(keep_a_name), MCG_PART_USED);
+  assert_int_equal(found_after(keep_a_name_in_flight), MCG_PART_USED);
+  assert_int_equal(found_after(lease_a_flow_label), MCG_PART_USED);
+  assert_int_equal(found_after(talk_over_tcp), MCG_PART_USED);
+}
+
+/* Should the host's ever be taken for one: it has been used. */
+static void test_host_network_is_no_sandbox_network(void **state)
+{
+  (void)state;
+  need_root();
+  mcg_stash_refill(&stash);
+  until(&stash.net_state[0], MCG_PART_READY);
+  until(&stash.net_state[1], MCG_PART_READY);
+  send_to_itself(); /* it has at least this packet */
+  mcg_net other;
+  assert_true(mcg_stash_net(&stash, false, false, &other));
+  int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+  mcg_stash_return_net(&stash, home);
+  until(&stash.net_state[0], MCG_PART_USED);
+  mcg_net_close(&other);
+}
+
 /* The spawner changes its mount namespace, which the kernel refuses to a thread that shares its root. */
 static void test_spawner_may_still_change_its_mounts(void **state)
 {
@@ -251,6 +412,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_network_is_new_and_has_loopback, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_network_with_a_gateway, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_network_comes_back_unused_only, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_host_network_is_no_sandbox_network, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_spawner_may_still_change_its_mounts, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_group_has_the_limits_that_are_asked_for, set_up,
                                       tear_down),
