@@ -367,9 +367,8 @@ static void ask_complete(void *arg, mcg_error *error)
 
 static char *setup_line(const json_t *policy)
 {
-  auto_json json_t *setup = json_pack(
-      "{s:s, s:O?, s:O?, s:O?}", "kind", "begin", "name", json_object_get(policy, "name"), "source",
-      json_object_get(policy, "source"), "options", json_object_get(policy, "options"));
+  auto_json json_t *setup = json_copy((json_t *)policy);
+  json_object_set_new(setup, "kind", json_string("begin"));
   auto_free char *text = setup ? json_dumps(setup, JSON_COMPACT) : NULL;
   return text ? mcg_format("%s\n", text) : NULL;
 }

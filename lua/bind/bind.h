@@ -248,6 +248,7 @@ int mcg_lua_words(lua_State *L); /* core.words */
 /* ---- stranger.c */
 int mcg_lua_stranger(lua_State *L);
 int mcg_lua_stranger_ask(lua_State *L);
+int mcg_lua_stranger_rest(lua_State *L);
 /* A session begins to ask, or has stopped asking, those in `strangers` of its functions. */
 void mcg_lua_strangers_use(lua_State *L, int functions, bool on);
 void mcg_lua_strangers_end(mcg_lua *host); /* before the engine is freed */

@@ -1,6 +1,7 @@
 /* core.c: the C half of the module, `mooncage.core`: the table of functions that the Lua files
  * build on. Not linked against the Lua VM: one file serves every host. */
 #include "bind.h"
+#include "system.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -190,6 +191,7 @@ static const luaL_Reg functions[] = {
     {"decide", mcg_lua_decide},
     {"words", mcg_lua_words},
     {"stranger", mcg_lua_stranger},
+    {"stranger_rest", mcg_lua_stranger_rest},
     {"stranger_ask", mcg_lua_stranger_ask},
     {"tool_start", mcg_lua_tool_start},
     {"tool_scope", mcg_lua_tool_scope},
@@ -206,6 +208,7 @@ static const luaL_Reg functions[] = {
     {"reap", reap},
     {"audit_verify", audit_verify},
     {"resolve", resolve},
+    {"read_file", mcg_lua_read_file},
     {"check", check},
     {"exit", leave},
     {"error", new_error},

@@ -108,12 +108,56 @@ static int nothing(lua_State *L)
   return 0;
 }
 
+/* What would take the budget away from a function of the operator's own: a policy has none of it. Code
+ * that a __gc runs is never looked at, so none can be made. */
+static const struct {
+  const char *library, *name;
+} withheld[] = {{"debug", "sethook"}, {"jit", "on"}, {"_G", "newproxy"}};
+#define WITHHELD ((int)(sizeof withheld / sizeof *withheld))
+
+static int not_within(lua_State *L)
+{
+  return luaL_error(L, "a decision cannot change what watches over it");
+}
+
+/* Pushes what it was; nil where there is none. */
+static void withhold(lua_State *L, int i)
+{
+  lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+  lua_getfield(L, -1, withheld[i].library);
+  lua_remove(L, -2);
+  int type = mcg_lua_field(L, lua_gettop(L), withheld[i].name);
+  if (type == LUA_TFUNCTION) {
+    lua_pushstring(L, withheld[i].name);
+    lua_pushcfunction(L, not_within);
+    lua_rawset(L, -4);
+  }
+  lua_remove(L, -2);
+}
+
+/* Pops it. */
+static void give_back(lua_State *L, int i)
+{
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    return;
+  }
+  lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+  lua_getfield(L, -1, withheld[i].library);
+  lua_pushstring(L, withheld[i].name);
+  lua_pushvalue(L, -4);
+  lua_rawset(L, -3);
+  lua_pop(L, 3);
+}
+
 /* Compiled loops never see a hook, so nothing is compiled while it decides, and it itself never. */
 static int resume_within(lua_State *L, mcg_lua *host, lua_State *decision, int nargs, uint64_t ns)
 {
   lua_Hook outer = lua_gethook(L);
   int mask = lua_gethookmask(L), count = lua_gethookcount(L);
   bool jit = jit_is_on(L);
+  luaL_checkstack(L, WITHHELD + 4, "too many arguments");
+  for (int i = 0; i < WITHHELD; i++) withhold(L, i);
   luaJIT_setmode(decision, 1, LUAJIT_MODE_ALLFUNC | LUAJIT_MODE_OFF);
   if (jit) luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
   host->budget_stack = __builtin_frame_address(0);
@@ -126,6 +170,7 @@ static int resume_within(lua_State *L, mcg_lua *host, lua_State *decision, int n
   lua_pushcfunction(L, nothing);
   lua_call(L, 0, 0);
   lua_sethook(L, outer, mask, count);
+  for (int i = WITHHELD - 1; i >= 0; i--) give_back(L, i);
   if (jit) luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_ON);
   return rc;
 }

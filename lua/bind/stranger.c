@@ -73,6 +73,14 @@ int mcg_lua_stranger_ask(lua_State *L)
   return mcg_lua_started(L, task, ticket, rc, err);
 }
 
+/* core.stranger_rest(stranger): its processes end */
+int mcg_lua_stranger_rest(lua_State *L)
+{
+  holder *self = luaL_checkudata(L, 1, MCG_LUA_STRANGER);
+  if (self->stranger) mcg_stranger_rest(self->stranger);
+  return 0;
+}
+
 void mcg_lua_strangers_use(lua_State *L, int functions, bool on)
 {
   int top = lua_gettop(L);

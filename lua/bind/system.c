@@ -245,23 +245,33 @@ static int state_dir(lua_State *L)
 /* Somebody else could say what is in it: root and the group that is ours alone do not count. */
 static bool is_open_to_others(const struct stat *st)
 {
-  if (st->st_uid != geteuid() && st->st_uid != 0) return true;
+  const char *caller = geteuid() == 0 ? getenv("SUDO_UID") : NULL; /* who became root by it */
+  bool callers = caller && *caller && strtoul(caller, NULL, 10) == st->st_uid;
+  if (st->st_uid != geteuid() && st->st_uid != 0 && !callers) return true;
   return (st->st_mode & 002) || ((st->st_mode & 020) && st->st_gid != getegid());
 }
 
 /* read_file(path, most, trust) -> the bytes of an ordinary file, or nil, why, and whether there is
  * anything. Never waits for a pipe. `trust`: "private": ours, no link, and nobody else may write it;
- * "operator": ours or root's, and no stranger may write it. */
-static int read_file(lua_State *L)
+ * "operator": ours or root's, and no stranger may write it; "policy": that, and no link. */
+int mcg_lua_read_file(lua_State *L)
 {
   const char *path = luaL_checkstring(L, 1);
   size_t most = (size_t)luaL_checknumber(L, 2);
   const char *trust = luaL_optstring(L, 3, "");
-  bool private = strcmp(trust, "private") == 0, operator= strcmp(trust, "operator") == 0;
+  bool private = strcmp(trust, "private") == 0, policy = strcmp(trust, "policy") == 0;
+  bool operator= policy || strcmp(trust, "operator") == 0;
   struct stat st;
   lua_settop(L, 3);
   char *bytes = lua_newuserdata(L, most + 1);
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (private ? O_NOFOLLOW : 0));
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
+                          (private || policy ? O_NOFOLLOW : 0));
+  if (fd < 0 && errno == ELOOP) {
+    lua_pushnil(L);
+    lua_pushfstring(L, "%s is a symbolic link: it is not followed", path);
+    lua_pushboolean(L, true);
+    return 3;
+  }
   if (fd < 0) {
     lua_pushboolean(L, errno != ENOENT);
     fail(L, "cannot read", path);
@@ -392,7 +402,7 @@ int luaopen_mooncage_cli_system(lua_State *L)
                                        {"absolute", absolute},
                                        {"program_directory", program_directory},
                                        {"state_dir", state_dir},
-                                       {"read_file", read_file},
+                                       {"read_file", mcg_lua_read_file},
                                        {"real_path", real_path},
                                        {"sha256", sha256},
                                        {"is_directory", is_directory},

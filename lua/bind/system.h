@@ -5,5 +5,6 @@
 #include <lua.h>
 
 int luaopen_mooncage_cli_system(lua_State *L);
+int mcg_lua_read_file(lua_State *L);
 
 #endif

@@ -3,8 +3,8 @@
 --
 -- Each kind of question has an answerer: function(functions, asked, question) -> answer | nil. For
 -- "select", "tenant" and "guardrail" it must not wait, and calls the user's function through
--- core.decide, which bounds it; where that is a stranger's policy (stranger.lua) it waits, in a task
--- of its own. For "confirm", "hook" and "event" it always runs in one.
+-- core.decide, which bounds it; where that is a stranger's policy (stranger.lua) it waits, in a
+-- task of its own. For "confirm", "hook" and "event" it always runs in one.
 local core = require "mooncage.core"
 local stranger = require "mooncage.stranger"
 local tools = require "mooncage.tools"

@@ -18,15 +18,17 @@ local function fail(code, message, fix)
   error(core.error(code, message, fix), 0)
 end
 
----Text of a file, at most so long; nil and why.
-local function read(path)
-  local file, why = io.open(path, "rb")
-  if not file then return nil, why end
-  local text = file:read(SOURCE_MAX + 1) or (file:read(0) == nil and "")
-  file:close()
-  if not text then return nil, path .. ": cannot be read" end
-  if #text > SOURCE_MAX then return nil, path .. ": is longer than 256 KiB" end
-  return text
+---Text of a file; nil, why, and what to do about it. Never waits, as for a pipe. `trusted`: it is
+---to run in here, so nobody else may have written it, and it is no link.
+---@param path string
+---@param trusted boolean
+local function read(path, trusted)
+  local text, why, there = core.read_file(path, SOURCE_MAX, trusted and "policy" or nil)
+  if text then return text end
+  why = why:gsub("^cannot read ", ""):gsub("is too long$", "is longer than 256 KiB")
+  if not there then return nil, why end
+  return nil, why, "name an ordinary file of your own or root's that nobody else can write, or "
+    .. "load it as untrusted"
 end
 policy.read = read
 
@@ -124,13 +126,14 @@ function policy.evaluate(path, text)
   return decide(path, "correct it there", chunk)
 end
 
----The text of a policy, which nobody has looked at.
+---The text of a policy, which nobody has looked at. One of ours may lie wherever it was installed.
 ---@param name_or_path string
+---@param trusted boolean? it is to run in here
 ---@return string text, string path
-function policy.source(name_or_path)
-  local path = name_or_path
-  if name_or_path:match "^[%w_%-]+$" then path = builtin_path(name_or_path) end
-  local text, why, fix = read(path)
+function policy.source(name_or_path, trusted)
+  local path, named = name_or_path, name_or_path:match "^[%w_%-]+$" ~= nil
+  if named then path = builtin_path(name_or_path) end
+  local text, why, fix = read(path, trusted and not named)
   if not text then
     fail(fix and "invalid" or "not_found", "cannot read the policy " .. why,
       fix or "name a policy file that is there")
@@ -142,7 +145,7 @@ end
 ---@param name_or_path string
 ---@return function factory, string path
 function policy.load(name_or_path)
-  local text, path = policy.source(name_or_path)
+  local text, path = policy.source(name_or_path, true)
   local factory = policy.evaluate(path, text)
   if type(factory) ~= "function" then
     fail("invalid", ("%s: returns %s, not a function"):format(path, type(factory)),

@@ -28,16 +28,22 @@ end
 ---@param source string
 ---@param path string
 ---@param options table?
+---@param check boolean? it is only asked whether it is one
 ---@return function
-function stranger.make(source, path, options)
+function stranger.make(source, path, options, check)
   if options ~= nil and type(options) ~= "table" then
     no("invalid", ("%s: its options must be a table, not a %s"):format(path, type(options)))
   end
   if source:sub(1, 1) == "\27" then
     no("invalid", path .. ": is bytecode, not Lua text", "give the source text of the file")
   end
+  local plain, text = pcall(core.encode, options or {})
+  if not plain then
+    no("invalid", ("%s: its options must be plain data: %s"):format(path,
+      text:match "options%S*: .*$" or text:match "value%S*: .*$" or text))
+  end
   local handle = core.stranger(core.encode {
-    name = path, source = source, options = options or {},
+    name = path, source = source, options = options or {}, check = check,
   })
   local function decision()
     no("unsupported", path .. ": an untrusted policy is asked by the engine, in its own process",
@@ -52,6 +58,21 @@ local function ask(fn, apart, question)
   local answer, err = core.stranger_ask(handles[fn], apart, core.encode(question))
   if answer == nil then error(err, 0) end
   return answer
+end
+
+---Does the text make a policy? { says = what it threw without options } where it needs some.
+---@param source string
+---@param path string
+function stranger.check(source, path)
+  local fn = stranger.make(source, path, nil, true)
+  local answer = ask(fn, nil, { kind = "check" })
+  core.stranger_rest(handles[fn])
+  return answer
+end
+
+---Nothing more will be asked of it.
+function stranger.rest(fn)
+  core.stranger_rest(handles[fn])
 end
 
 ---May the command run? As verdict.of says it.

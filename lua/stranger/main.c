@@ -38,33 +38,33 @@
 
 /* ---- what is given up --------------------------------------------------------------------- */
 
-/* LuaJIT's ffi.load would need them; nothing here loads anything. Theirs of libc are not linked. */
-void *dlopen(const char *path, int flags);
-void *dlsym(void *handle, const char *name);
-int dlclose(void *handle);
-char *dlerror(void);
+/* What LuaJIT's ffi.load would call, had it been opened: the build gives them these names. */
+void *mcg_no_dlopen(const char *path, int flags);
+void *mcg_no_dlsym(void *handle, const char *name);
+int mcg_no_dlclose(void *handle);
+char *mcg_no_dlerror(void);
 
-void *dlopen(const char *path, int flags)
+void *mcg_no_dlopen(const char *path, int flags)
 {
   (void)path;
   (void)flags;
   return NULL;
 }
 
-void *dlsym(void *handle, const char *name)
+void *mcg_no_dlsym(void *handle, const char *name)
 {
   (void)handle;
   (void)name;
   return NULL;
 }
 
-int dlclose(void *handle)
+int mcg_no_dlclose(void *handle)
 {
   (void)handle;
   return -1;
 }
 
-char *dlerror(void)
+char *mcg_no_dlerror(void)
 {
   static char nothing[] = "nothing is loaded here";
   return nothing;

@@ -29,7 +29,7 @@ local verdict = require "mooncage.verdict"
 local LOG_MAX, LOGS_MAX = 4096, 65536 -- bytes printed in one decision, in all
 local TEXT_MAX = 1024
 
-local decision
+local decision, complaint
 local printed, in_all = {}, 0
 
 local function print_to_log(...)
@@ -66,12 +66,22 @@ function answerers.begin(asked)
   if type(factory) ~= "function" then
     error(("%s: returns %s, not a function"):format(asked.name, type(factory)), 0)
   end
+  if asked.check then -- some cannot be without options: that is no fault of the file
+    local ok, made = pcall(factory, asked.options)
+    complaint = not ok and thrown(made) or type(made) ~= "function"
+      and ("without options it gives %s, not a function"):format(type(made)) or nil
+    return {}
+  end
   decision = factory(asked.options or {})
   if type(decision) ~= "function" then
     error(("%s: with these options it gives %s, not a function"):format(asked.name,
       type(decision)), 0)
   end
   return {}
+end
+
+function answerers.check()
+  return { says = complaint }
 end
 
 function answerers.guardrail(asked)

@@ -51,6 +51,49 @@ printf 'return function() return os.time() end' >pol/bad.lua
 check "policy check finds what is impure before it is called" gives 2 '' 'mooncage policy check pol/bad.lua' 'pol/bad.lua:1: uses os'
 printf 'return function()\n  local x = { os = 1 } return function(load, c) local print = c; print(load) return c.os.io(x.os) end -- os.time()\nend' >pol/bad.lua
 check "and no names of its own" shows 'pol/bad.lua: ok' 'mooncage policy check pol/bad.lua'
+# LU-20: what is no ordinary file of somebody trusted
+mkfifo pol/pipe.lua
+check "a pipe is not waited for" gives 2 '' 'timeout 20 mooncage policy check pol/pipe.lua' 'no ordinary file'
+check "nor by its test" gives 1 '*' 'timeout 20 mooncage policy test pol/pipe.lua' 'no tests'
+check "nor as a stranger's" gives 2 '' 'timeout 20 mooncage policy check --untrusted pol/pipe.lua' 'no ordinary file'
+rm pol/pipe.lua
+printf 'return function() return function() return true end end' >pol/good.lua
+ln -s good.lua pol/link.lua
+check "a link is not followed" gives 2 '' 'mooncage policy check pol/link.lua' 'symbolic link'
+rm pol/link.lua
+chmod 666 pol/good.lua
+check "what others can write is not loaded" gives 2 '' 'mooncage policy check pol/good.lua' 'can be written by others'
+check "but as a stranger's" shows 'good.lua: ok' 'mooncage policy check --untrusted pol/good.lua'
+chmod 644 pol/good.lua
+if [ "$(id -u)" = 0 ]; then
+  chown 12345 pol/good.lua
+  check "what belongs to somebody else is not loaded" gives 2 '' 'mooncage policy check pol/good.lua' 'belongs to somebody else'
+  check "but under sudo, where the caller's" shows 'good.lua: ok' 'SUDO_UID=12345 mooncage policy check pol/good.lua'
+  chown 0 pol/good.lua
+fi
+head -c 30 pol/good.lua >pol/half.lua
+check "half a file is refused" gives 2 '' 'mooncage policy check pol/half.lua' 'pol/half.lua:1:'
+check "half a file of a stranger's, too" gives 2 '' 'mooncage policy check --untrusted pol/half.lua' 'pol/half.lua:1:'
+rm pol/half.lua
+ln -s /dev/zero pol/zero.lua
+check "a device is refused" gives 2 '' 'timeout 20 mooncage policy check --untrusted pol/zero.lua' 'no ordinary file'
+rm pol/zero.lua
+echo 'return { kind = "guardrail" }' >pol/good.test.lua
+check "tests without a case are not green" gives 1 '*' 'mooncage policy test pol/good.lua' 'there is no case in it'
+cat >pol/good.test.lua <<'LUA'
+return { kind = "guardrail", { name = "anything", command = { "ls" }, expect = true } }
+LUA
+check "policy test of a stranger's" shows '1 passed, 0 failed' 'mooncage policy test --untrusted pol/good.lua'
+check "the built-in policies pass as strangers' what strangers may" gives 0 '*' \
+  "mooncage policy test --untrusted cheapest_first prefer_local failover command_guardrail"
+printf 'return function() return function() while true do end end end' >pol/good.lua
+check "a stranger's that loops fails its tests" gives 1 '*' \
+  'mooncage policy test --untrusted pol/good.lua >said; s=$?; grep -q "100 ms" said && exit $s'
+printf 'while true do end' >pol/good.lua
+check "a stranger's that loops is not ok" gives 2 '' 'mooncage policy check --untrusted pol/good.lua' '100 ms'
+printf 'return function(o) return o.x.y and print end' >pol/good.lua
+check "a stranger's that needs options is ok" shows 'needs options' 'mooncage policy check --untrusted pol/good.lua'
+rm pol/good.lua pol/good.test.lua
 check "policy check of nothing" gives 2 '' 'mooncage policy check pol/none.lua' 'none.lua'
 check "policy check of a name nobody has" gives 125 '' 'mooncage policy check bugdet' 'did you mean "budget"'
 check "policy needs an action" gives 2 '' 'mooncage policy' 'check, test'

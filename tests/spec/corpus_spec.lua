@@ -182,6 +182,11 @@ describe("a guardrail in Lua", function()
     end)
     local endless = setmetatable({}, { __tostring = function() while true do end end })
     denied(function() error(endless) end)
+    denied(function() -- a finalizer is never looked at: in a decision none can be made
+      for _ = 1, 1e3 do getmetatable(newproxy(true)).__gc = function() while true do end end end
+      return true
+    end)
+    assert.is_userdata(newproxy())
   end)
 
   it("LU-06: loops in a coroutine", function()
@@ -190,6 +195,15 @@ describe("a guardrail in Lua", function()
       local function nest(n) return coroutine.wrap(function() return nest(n + 1) end)() end
       return nest(1)
     end)
+  end)
+
+  it("LU-07: keeps busy in C, for as long as one call of it takes", function()
+    denied(function()
+      local t = {}
+      for i = 1, 1e5 do t[i] = i % 7 end
+      while true do table.sort(t, function(a, b) return a < b end) end
+    end)
+    denied(function() return unpack({}, 1, 1e8) end)
   end)
 
   it("LU-11: writes into what it is given, and answers with metamethods", function()
@@ -227,6 +241,29 @@ describe("a guardrail in Lua", function()
       assert.is_true(#err.message < 5000)
       assert.is_nil(err.message:find "[%c]")
     end
+  end)
+
+  it("LU-17: takes away what watches over it", function()
+    local sethook, on = debug.sethook, jit.on
+    denied(function()
+      pcall(debug.sethook)
+      pcall(jit.on)
+      while true do end
+    end)
+    assert.equal(sethook, debug.sethook)
+    assert.equal(on, jit.on)
+  end)
+
+  it("LU-18: runs out of stack", function()
+    local function deep(...) return 1 + deep(1, ...) end
+    denied(deep)
+    denied(function() return ("x"):rep(9999):gsub(".", function() return deep() end) end)
+    denied(function() return select("#", string.byte(("x"):rep(1e7), 1, -1)) end)
+  end)
+
+  it("LU-19: forges a line of the log by its reason", function()
+    local err = denied(function() return false, "no\n{}\0\27[0m", "a\r\n" end)
+    assert.is_nil(err.message:find "[%c]")
   end)
 
   it("and the engine goes on", function()

@@ -15,7 +15,9 @@ extern "C" {
 
 typedef struct mcg_stranger mcg_stranger;
 
-/* `policy` is {"name": for messages, "source": the Lua text, "options": {...}}. Starts nothing. */
+/* `policy` is {"name": for messages, "source": the Lua text, "options": {...}}. Starts nothing.
+ * With "check": true and the question {"kind":"check"} it is only said whether it is a policy: {}, or
+ * {"says": what it threw for lack of options}. */
 MCG_API int mcg_stranger_new(mcg_engine *engine, const char *policy, size_t len, mcg_stranger **out,
                              mcg_error **err);
 /* `question` is one line of JSON: {"kind":"selector","candidates","numbers","requirements","context"},

@@ -3,6 +3,7 @@
 -- and what it must decide. The cases are data: nothing is run and nothing is opened.
 local core = require "mooncage.core"
 local policy = require "mooncage.policy"
+local stranger = require "mooncage.stranger"
 
 local policy_test = {}
 
@@ -128,6 +129,43 @@ function call.tenant(decide, case)
   return overrides, reason
 end
 
+---The same of a stranger's policy, which is asked in its process.
+local ask = {}
+
+function ask.selector(decide, case)
+  local candidates, numbers = core.array(candidates_of(case.candidates)), core.array {}
+  for i, facts in ipairs(candidates) do facts.satisfies, numbers[i] = nil, i end
+  local answer = stranger.select(decide, nil, { candidates = candidates, numbers = numbers,
+    requirements = case.requirements or {} }, case.context or {})
+  local chosen = {}
+  for i, number in ipairs(answer.order or {}) do chosen[i] = candidates[number] end
+  if #chosen == 0 then return false, answer.reason end
+  local names = names_of(chosen)
+  if type(case.expect) ~= "table" then names = names[1] end
+  return names, answer.reason
+end
+
+function ask.guardrail(decide, case)
+  local answer = stranger.guardrail(decide, nil, command_of(case.command), case.context or {})
+  local got = answer.ask and "ask" or answer.warn and { warn = answer.warn } or answer.allow == true
+  return got, answer.reason, answer.rule
+end
+
+function ask.tenant(decide, case)
+  local answer = stranger.tenant(decide, case.tenant, case.config or {}, case.context or {})
+  return answer.overrides or false, answer.denied
+end
+
+---Made, asked, and ended.
+local function ask_stranger(kind, source, path, case)
+  local made, decide = pcall(stranger.make, source, path, case.options)
+  if not made then return "error", decide end
+  local ok, got, reason, rule = pcall(ask[kind], decide, case)
+  stranger.rest(decide)
+  if not ok then return "error", got end
+  return got, reason, rule
+end
+
 local function reason_text(reason)
   if reason == nil then return nil end
   if type(reason) == "table" and not (getmetatable(reason) or {}).__tostring then
@@ -138,12 +176,16 @@ end
 
 ---One case: what came out, and whether that is what was expected.
 local function run_case(kind, factory, path, case)
-  local ok, decide = pcall(policy.make, factory, path, case.options)
   local got, reason, rule
-  if ok then
-    got, reason, rule = call[kind](decide, case)
+  if type(factory) == "string" then
+    got, reason, rule = ask_stranger(kind, factory, path, case)
   else
-    got, reason = "error", decide
+    local ok, decide = pcall(policy.make, factory, path, case.options)
+    if ok then
+      got, reason, rule = call[kind](decide, case)
+    else
+      got, reason = "error", decide
+    end
   end
   reason = reason_text(reason)
   local good = same(case.expect, got)
@@ -176,13 +218,14 @@ end
 
 ---Runs the tests of one policy.
 ---@param policy_path string
+---@param untrusted boolean? the policy runs in a process of its own; the tests beside it do not
 ---@return table report { policy, tests, cases, passed, failed }
-function policy_test.run(policy_path)
+function policy_test.run(policy_path, untrusted)
   local path = policy_test.path_of(policy_path)
-  local text, why = policy.read(path)
+  local text, why, fix = policy.read(path, true)
   if not text then
-    return nil, core.error("not_found", "no tests: " .. why,
-      "write them beside the policy, see docs/policies.md")
+    return nil, core.error(fix and "invalid" or "not_found", "no tests: " .. why,
+      fix or "write them beside the policy, see docs/policies.md")
   end
   local tests = policy.evaluate(path, text)
   if type(tests) ~= "table" or not FIELDS[tests.kind] then
@@ -191,7 +234,10 @@ function policy_test.run(policy_path)
   local names = known_fields(tests.kind)
   names[#names + 1] = "kind"
   check_fields(path, "the tests", tests, names)
-  local factory = policy.load(policy_path)
+  if #tests == 0 then
+    invalid(path .. ": there is no case in it", "write one: { name = ..., expect = ... }")
+  end
+  local factory = (untrusted and policy.source or policy.load)(policy_path)
   local report = { policy = policy_path, tests = path, kind = tests.kind, cases = core.array {},
     passed = 0, failed = 0 }
   for number, case in ipairs(tests) do

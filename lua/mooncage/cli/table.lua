@@ -131,6 +131,8 @@ flags.policy = {
   { name = "tenant", value = "ID", type = "name", help = "explain: on whose behalf." },
   { name = "tool", value = "NAME", type = "name",
     help = "explain: as which tool it counts, instead of shell." },
+  { name = "untrusted",
+    help = "check, test: run the policy as a stranger's, in a process of its own." },
 }
 
 flags.reap = {
@@ -374,7 +376,8 @@ local commands = {
     name = "policy", module = "policy",
     summary = "Check policies, run their tests, explain a decision",
     usage = {
-      "mooncage policy check FILE...", "mooncage policy test FILE...|DIR",
+      "mooncage policy check [--untrusted] FILE...",
+      "mooncage policy test [--untrusted] FILE...|DIR",
       "mooncage policy explain [flags] -- CMD [ARG...]",
     },
     description = {
@@ -382,6 +385,8 @@ local commands = {
         .. "says what is wrong with it.",
       "test runs the tests of NAME.test.lua beside NAME.lua: candidates, commands and tenants that "
         .. "are described there, and what the policy must decide. Exits 1 when a test fails.",
+      "With --untrusted the policies are those of strangers: each runs in a process of its own, in "
+        .. "a jail, and never in this one. The tests beside them are yours.",
       "explain says what the configured tenants, selector, allowed_tools and guardrail would "
         .. "decide about CMD, why, and by which rule; nothing is run. Exits 0 when CMD would run, "
         .. "126 when not.",
