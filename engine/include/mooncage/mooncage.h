@@ -476,7 +476,9 @@ MCG_API int mcg_project_apply(mcg_session *session, const char *options, mcg_tex
 
 /* ---- the machine -------------------------------------------------------------------------- */
 
-/* Tries each mechanism: {"checks":[{"name","ok","detail","fix"}],"backends":[...]}. */
+/* Tries each mechanism: {"version":1,"ok","machine":{...},"checks":[{"name","state","ok","needed","detail",
+ * "costs","fix"}],"backends":[...]}; `ok`: all is there that the default sandbox needs. Waits for
+ * processes that it starts. */
 MCG_API int mcg_doctor(mcg_engine *engine, mcg_text_done done, void *data, mcg_error **err);
 /* Removes what engines that no longer live have left: {"removed":[{"kind","name"}]}. */
 MCG_API int mcg_reap(mcg_engine *engine, bool dry_run, mcg_text_done done, void *data,

@@ -343,8 +343,16 @@ local commands = {
     summary = "Try each mechanism here and say how to mend what does not work",
     usage = { "mooncage doctor" },
     description = {
-      "Exits 0 when the jail backend can be used, 1 when not. For what is not in force, the "
-        .. "command that mends it is shown.",
+      "Each mechanism is used once, in a process or sandbox that is thrown away: namespaces, the "
+        .. "system calls, seccomp, Landlock, cgroups, mounts, id ranges, what network policies "
+        .. "need, the audit log, OpenSSL. ok: it works for this user. no: it does not; what that "
+        .. "costs, and the command that mends it, are shown. -: not for this user or machine, "
+        .. "and nothing is wrong. After that comes what is in force in a default sandbox.",
+      "Exits 0 when all is there that the default sandbox needs, 1 when not. With --json: "
+        .. "version (1), ok, machine (kernel, uid, root, wsl, and container and ci where it is in "
+        .. "one), checks (name, state \"ok\", \"no\" or \"off\", ok, needed, detail; costs and fix "
+        .. "where the state is no), and backends. Keys may be added; none goes or changes its "
+        .. "meaning while version is 1.",
     },
     flags = {},
     takes = "nothing",
