@@ -1,8 +1,6 @@
 /* dial.c: RFC 8305 in small: attempts that begin one after the other and run side by side. */
 #include "dial.h"
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
 
@@ -27,14 +25,11 @@ typedef struct dialing {
   attempt attempts[ATTEMPTS_MAX];
 } dialing;
 
-void mcg_sockaddr_text(const struct sockaddr_storage *address, char out[MCG_ADDRESS_TEXT])
+void mcg_endpoint_text(const mcg_address *address, uint16_t port, char out[MCG_ENDPOINT_TEXT])
 {
-  const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-  const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-  const void *bytes =
-      address->ss_family == AF_INET ? (const void *)&v4->sin_addr : (const void *)&v6->sin6_addr;
-  if (!inet_ntop(address->ss_family, bytes, out, MCG_ADDRESS_TEXT))
-    snprintf(out, MCG_ADDRESS_TEXT, "an unknown address");
+  char text[MCG_ADDRESS_TEXT];
+  mcg_address_text(address, text);
+  snprintf(out, MCG_ENDPOINT_TEXT, address->six ? "[%s]:%u" : "%s:%u", text, port);
 }
 
 static void unref(dialing *self)
@@ -83,16 +78,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
   mcg_wait_wake(all->engine, &all->wait);
 }
 
-static int begin(dialing *self, const struct sockaddr_storage *address, uint16_t port, size_t which)
+static int begin(dialing *self, const mcg_address *address, uint16_t port, size_t which)
 {
-  struct sockaddr_storage to = *address;
+  struct sockaddr_storage to;
   const int on = 1;
-  socklen_t len =
-      to.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-  if (to.ss_family == AF_INET)
-    ((struct sockaddr_in *)&to)->sin_port = htons(port);
-  else
-    ((struct sockaddr_in6 *)&to)->sin6_port = htons(port);
+  socklen_t len = mcg_address_sockaddr(address, port, &to);
   int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return errno;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -116,20 +106,20 @@ static int begin(dialing *self, const struct sockaddr_storage *address, uint16_t
 }
 
 /* The numbers of the list, families in turn. */
-static size_t order_of(const struct sockaddr_storage *list, size_t count, size_t out[ATTEMPTS_MAX])
+static size_t order_of(const mcg_address *list, size_t count, size_t out[ATTEMPTS_MAX])
 {
   size_t next[2] = {0, 0}, made = 0;
   for (int turn = 0; made < count && made < ATTEMPTS_MAX; turn = !turn) {
     bool like_first = turn == 0;
     size_t *at = &next[turn];
-    while (*at < count && (list[*at].ss_family == list[0].ss_family) != like_first) ++*at;
+    while (*at < count && (list[*at].six == list[0].six) != like_first) ++*at;
     if (*at < count) out[made++] = (*at)++;
   }
   return made;
 }
 
-static int conclude(dialing *self, const struct sockaddr_storage *list, uint16_t port, int *fd,
-                    size_t *which, mcg_error **err)
+static int conclude(dialing *self, const mcg_address *list, uint16_t port, int *fd, size_t *which,
+                    mcg_error **err)
 {
   attempt *winner = self->winner;
   if (winner) {
@@ -137,15 +127,13 @@ static int conclude(dialing *self, const struct sockaddr_storage *list, uint16_t
     *fd = attempt_end(winner);
     return 0;
   }
-  char text[MCG_ADDRESS_TEXT];
-  mcg_sockaddr_text(&list[self->first_which], text);
-  bool brackets = strchr(text, ':') != NULL;
-  return mcg_fail(err, MCG_UNAVAILABLE, NULL, "connect to %s%s%s:%u: %s", brackets ? "[" : "", text,
-                  brackets ? "]" : "", port,
+  char text[MCG_ENDPOINT_TEXT];
+  mcg_endpoint_text(&list[self->first_which], port, text);
+  return mcg_fail(err, MCG_UNAVAILABLE, NULL, "connect to %s: %s", text,
                   strerror(self->first_number ? self->first_number : ETIMEDOUT));
 }
 
-int mcg_dial(mcg_engine *engine, const struct sockaddr_storage *list, size_t count, uint16_t port,
+int mcg_dial(mcg_engine *engine, const mcg_address *list, size_t count, uint16_t port,
              int64_t timeout_ms, int *fd, size_t *which, mcg_error **err)
 {
   size_t order[ATTEMPTS_MAX], next = 0;

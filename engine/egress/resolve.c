@@ -73,14 +73,15 @@ static void ask_host(const char *name, mcg_resolved *out)
   out->status = status_of(rc);
   if (rc) snprintf(out->reason, sizeof out->reason, "%s", gai_strerror(rc));
   for (struct addrinfo *one = rc ? NULL : list; one; one = one->ai_next) {
-    if (one->ai_addrlen > sizeof *out->list) continue;
+    mcg_address address;
+    if (!mcg_address_of(one->ai_addr, &address)) continue;
     if (out->count == MCG_RESOLVE_ADDRESSES) {
       out->status = MCG_RESOLVE_FAILED;
       snprintf(out->reason, sizeof out->reason, "it has more than %d addresses",
                MCG_RESOLVE_ADDRESSES);
       break;
     }
-    memcpy(&out->list[out->count++], one->ai_addr, one->ai_addrlen);
+    out->list[out->count++] = address;
   }
   if (!rc) freeaddrinfo(list);
 }

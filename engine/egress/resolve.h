@@ -3,8 +3,8 @@
 #ifndef MCG_EGRESS_RESOLVE_H
 #define MCG_EGRESS_RESOLVE_H
 
+#include "address.h"
 #include "engine.h"
-#include <sys/socket.h>
 
 #define MCG_RESOLVE_KEEP_MS 1000 /* so old may an answer be */
 #define MCG_RESOLVE_ADDRESSES 64 /* a name with more is refused: every one has to be judged */
@@ -22,7 +22,7 @@ typedef struct mcg_resolved {
   mcg_resolve_status status;
   char reason[96]; /* of one that is not MCG_RESOLVED */
   size_t count;
-  struct sockaddr_storage list[MCG_RESOLVE_ADDRESSES]; /* ports are 0 */
+  mcg_address list[MCG_RESOLVE_ADDRESSES];
 } mcg_resolved;
 
 int mcg_resolver_new(mcg_engine *engine, mcg_resolver **out, mcg_error **err);

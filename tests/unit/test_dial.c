@@ -22,17 +22,10 @@ static int down(void **state)
   return 0;
 }
 
-static struct sockaddr_storage v4(const char *text)
+static mcg_address address(const char *text)
 {
-  struct sockaddr_storage out = {.ss_family = AF_INET};
-  inet_pton(AF_INET, text, &((struct sockaddr_in *)&out)->sin_addr);
-  return out;
-}
-
-static struct sockaddr_storage v6(const char *text)
-{
-  struct sockaddr_storage out = {.ss_family = AF_INET6};
-  inet_pton(AF_INET6, text, &((struct sockaddr_in6 *)&out)->sin6_addr);
+  mcg_address out;
+  assert_true(mcg_address_parse(text, strlen(text), &out));
   return out;
 }
 
@@ -49,7 +42,7 @@ static int listen_on_loopback(uint16_t *port, int backlog)
 }
 
 typedef struct call {
-  const struct sockaddr_storage *list;
+  const mcg_address *list;
   size_t count, which;
   uint16_t port;
   int64_t timeout_ms;
@@ -79,7 +72,7 @@ static void the_first_that_answers_is_taken(void **state)
   uint16_t port;
   int listener = listen_on_loopback(&port, 8);
   /* Nobody listens on the second address of loopback, nor (there) on IPv6. */
-  const struct sockaddr_storage list[] = {v4("127.0.0.2"), v6("::1"), v4("127.0.0.1")};
+  const mcg_address list[] = {address("127.0.0.2"), address("::1"), address("127.0.0.1")};
   call self = {.list = list, .count = 3, .port = port, .timeout_ms = 10000};
   dial(&self);
   assert_int_equal(self.rc, 0);
@@ -97,7 +90,7 @@ static void none_that_answers_says_what_the_first_said(void **state)
   (void)state;
   uint16_t port;
   int bound = listen_on_loopback(&port, -1);
-  const struct sockaddr_storage list[] = {v4("127.0.0.1"), v6("::1")};
+  const mcg_address list[] = {address("127.0.0.1"), address("::1")};
   call self = {.list = list, .count = 2, .port = port, .timeout_ms = 10000};
   dial(&self);
   assert_int_equal(self.rc, -1);
@@ -120,7 +113,7 @@ static void one_that_hangs_ends_in_time(void **state)
     fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     (void)!connect(fillers[i], (struct sockaddr *)&to, sizeof to);
   }
-  const struct sockaddr_storage list[] = {v4("127.0.0.1")};
+  const mcg_address list[] = {address("127.0.0.1")};
   call self = {.list = list, .count = 1, .port = port, .timeout_ms = 100};
   dial(&self);
   assert_int_equal(self.rc, -1);
@@ -141,7 +134,7 @@ static void one_that_is_canceled_leaves_nothing(void **state)
     fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     (void)!connect(fillers[i], (struct sockaddr *)&to, sizeof to);
   }
-  const struct sockaddr_storage list[] = {v4("127.0.0.1")};
+  const mcg_address list[] = {address("127.0.0.1")};
   call self = {.list = list, .count = 1, .port = port, .timeout_ms = 60000};
   mcg_fiber *fiber;
   assert_int_equal(mcg_fiber_start(engine, dials, &self, &fiber, NULL), 0);
@@ -169,7 +162,7 @@ static void answers(const char *name, mcg_resolved *out)
     return;
   }
   out->count = 1;
-  out->list[0] = v4("11.0.0.1");
+  out->list[0] = address("11.0.0.1");
 }
 
 typedef struct question {

@@ -1,0 +1,295 @@
+/* connection.c: one connection of a sandbox, from accept to its end: where it wants to go, whether it
+ * may, the connection outside, and the relay between the two. All of it on one fiber, but for the bytes. */
+#include "dial.h"
+#include "gateway_parts.h"
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+
+#define DIAL_MS 15000
+#define ACCEPTS 16 /* at once; then the loop looks at the rest */
+
+/* ---- the list ----------------------------------------------------------------------------- */
+
+static void link_in(mcg_connection *self)
+{
+  mcg_egress *egress = self->egress;
+  self->after = egress->connections;
+  if (self->after) self->after->before = self;
+  egress->connections = self;
+  egress->connection_count++;
+}
+
+static void unlink_from(mcg_connection *self)
+{
+  mcg_egress *egress = self->egress;
+  if (self->before)
+    self->before->after = self->after;
+  else
+    egress->connections = self->after;
+  if (self->after) self->after->before = self->before;
+  egress->connection_count--;
+}
+
+/* ---- what is told ------------------------------------------------------------------------- */
+
+static void denied(mcg_connection *self, const mcg_address *address, const char *rule,
+                   const char *reason)
+{
+  char text[MCG_ADDRESS_TEXT];
+  if (address) mcg_address_text(address, text);
+  mcg_netlog_denied(self->egress->log, &(mcg_net_event){.name = self->name,
+                                                        .address = address ? text : NULL,
+                                                        .port = self->port,
+                                                        .protocol = "tcp",
+                                                        .rule = rule,
+                                                        .reason = reason});
+}
+
+/* ---- may it? ------------------------------------------------------------------------------ */
+
+static bool judge(mcg_connection *self, const mcg_address *address, mcg_verdict *verdict)
+{
+  const mcg_target target = {.name = self->name, .address = address, .port = self->port};
+  return mcg_policy_judge(self->egress->policy, &target, verdict);
+}
+
+/* Name and port before anything is looked up, then every address that the name has. -1: it was told why
+ * not; or nothing is to be told, since it was ended from outside. */
+static int decide(mcg_connection *self, mcg_resolved *resolved, mcg_verdict *verdict)
+{
+  mcg_error *error = NULL;
+  if (!self->name) {
+    *resolved = (mcg_resolved){.count = 1, .list = {self->wanted}};
+  } else if (!judge(self, NULL, verdict)) {
+    denied(self, NULL, verdict->rule, verdict->reason);
+    return -1;
+  } else if (mcg_resolve(self->egress->resolver, self->name, resolved, &error) < 0) {
+    if (error->code != MCG_CANCELED) denied(self, NULL, NULL, error->message);
+    mcg_error_free(error);
+    return -1;
+  } else if (resolved->status != MCG_RESOLVED) {
+    char reason[160];
+    snprintf(reason, sizeof reason, "%s",
+             *resolved->reason ? resolved->reason : "the name has no address");
+    denied(self, NULL, NULL, reason);
+    return -1;
+  }
+  for (size_t i = 0; i < resolved->count; i++) {
+    if (judge(self, &resolved->list[i], verdict)) continue;
+    denied(self, &resolved->list[i], verdict->rule, verdict->reason);
+    return -1;
+  }
+  if (verdict->terminate_tls) {
+    denied(self, NULL, verdict->rule, "this build cannot terminate TLS");
+    return -1;
+  }
+  if (!verdict->sni || mcg_hello_check(self, &error) == 0) return 0;
+  if (error->code != MCG_CANCELED) denied(self, NULL, verdict->rule, error->message);
+  mcg_error_free(error);
+  return -1;
+}
+
+/* ---- carrying ----------------------------------------------------------------------------- */
+
+static void relay_ended(void *data, const mcg_relay_end *end)
+{
+  mcg_connection *self = data;
+  self->relay = NULL;
+  self->end = *end;
+  self->relayed = true;
+  mcg_wait_wake(self->egress->engine, &self->wait);
+}
+
+static int carry(mcg_connection *self, int take_far, mcg_error **err)
+{
+  mcg_egress *egress = self->egress;
+  const mcg_relay_options options = {.near = mcg_steal_fd(&self->fd),
+                                     .far = take_far,
+                                     .idle_ms = mcg_policy_limits(egress->policy)->idle_ms,
+                                     .traffic = &egress->traffic,
+                                     .ended = relay_ended,
+                                     .data = self};
+  if (mcg_relay_start(egress->engine->loop, &options, &self->relay, err) < 0) return -1;
+  mcg_error *canceled = NULL;
+  while (!self->relayed && mcg_wait_park(egress->engine, &self->wait, -1, &canceled) == 0) continue;
+  mcg_error_free(canceled);
+  if (self->relay) mcg_relay_cut(self->relay);
+  return 0;
+}
+
+static int reach(mcg_connection *self, const mcg_resolved *resolved, mcg_verdict *verdict,
+                 mcg_error **err)
+{
+  size_t which;
+  int far;
+  if (mcg_dial(self->egress->engine, resolved->list, resolved->count, self->port, DIAL_MS, &far,
+               &which, err) < 0)
+    return -1;
+  self->dialled = resolved->list[which];
+  self->connected = true;
+  if (judge(self, &self->dialled, verdict)) return carry(self, far, err);
+  mcg_socket_reset(far); /* the policy was changed meanwhile */
+  return mcg_fail(err, MCG_CANCELED, NULL, "%s", verdict->reason);
+}
+
+static mcg_error *why_cut(const mcg_connection *self)
+{
+  mcg_error *error = NULL;
+  if (self->cut) mcg_fail(&error, MCG_CANCELED, NULL, "%s", self->cut);
+  if (error || !self->relayed) return error;
+  const mcg_egress_limits *limits = mcg_policy_limits(self->egress->policy);
+  if (self->end.reason == MCG_RELAY_IDLE)
+    mcg_fail(&error, MCG_TIMEOUT, "raise network.idle_s", "nothing moved for %.3g s",
+             (double)limits->idle_ms / 1000);
+  else if (self->end.reason == MCG_RELAY_SPENT)
+    mcg_fail(&error, MCG_QUOTA, "raise network.bytes_total", "the session has moved %llu bytes",
+             (unsigned long long)limits->bytes_total);
+  return error;
+}
+
+static void connect_and_tell(mcg_connection *self, const mcg_resolved *resolved,
+                             mcg_verdict *verdict)
+{
+  mcg_net_entry *entry;
+  mcg_error *error = NULL;
+  char text[MCG_ADDRESS_TEXT];
+  mcg_address_text(&resolved->list[0], text);
+  const mcg_net_event event = {.name = self->name,
+                               .address = text,
+                               .port = self->port,
+                               .protocol = "tcp",
+                               .rule = verdict->rule};
+  if (mcg_netlog_start(self->egress->log, &event, &entry, &error) < 0) {
+    mcg_log(self->egress->engine, MCG_LOG_ERROR, "session %.8s: a connection was refused: %s",
+            self->egress->session->id, error->message);
+    mcg_error_free(error);
+    return;
+  }
+  int rc = reach(self, resolved, verdict, &error);
+  if (rc == 0 || self->cut) {
+    mcg_error *cut = why_cut(self);
+    if (cut) {
+      mcg_error_free(error);
+      error = cut;
+    }
+  }
+  if (self->connected) mcg_address_text(&self->dialled, text);
+  mcg_netlog_finish(entry, self->connected ? text : NULL, error, self->relayed ? &self->end : NULL);
+  mcg_error_free(error);
+}
+
+static void connection_main(void *arg)
+{
+  mcg_connection *self = arg;
+  mcg_resolved resolved;
+  mcg_verdict verdict;
+  if (decide(self, &resolved, &verdict) == 0) connect_and_tell(self, &resolved, &verdict);
+  if (self->fd >= 0) mcg_socket_reset(self->fd);
+  unlink_from(self);
+  free(self);
+}
+
+/* ---- accepting ---------------------------------------------------------------------------- */
+
+static bool is_loopback(const mcg_address *address)
+{
+  static const uint8_t six[16] = {[15] = 1};
+  return address->six ? memcmp(address->bytes, six, sizeof six) == 0 : address->bytes[0] == 127;
+}
+
+/* Where it was meant to go. */
+static bool destination(const mcg_watch *listener, int fd, mcg_address *address, uint16_t *port)
+{
+  struct sockaddr_storage at = {0};
+  socklen_t len = sizeof at;
+  auto_error mcg_error *unknown = NULL;
+  int rc = listener->redirect ? mcg_redirected_destination(fd, &at, &unknown)
+                              : getsockname(fd, (struct sockaddr *)&at, &len);
+  if (rc < 0 || !mcg_address_of((struct sockaddr *)&at, address)) return false;
+  *port = ntohs(at.ss_family == AF_INET ? ((struct sockaddr_in *)&at)->sin_port
+                                        : ((struct sockaddr_in6 *)&at)->sin6_port);
+  return true;
+}
+
+/* Whether it may be judged at all; else it was told why not. */
+static bool acceptable(mcg_connection *self)
+{
+  mcg_egress *egress = self->egress;
+  bool ours;
+  char reason[96];
+  unsigned most = mcg_policy_limits(egress->policy)->connections;
+  self->name = mcg_synthetic_name(egress->names, &self->wanted, &ours);
+  if (is_loopback(&self->wanted))
+    denied(self, &self->wanted, NULL, "nothing of the sandbox listens there");
+  else if (ours && !self->name)
+    denied(self, &self->wanted, NULL, "no name has this address");
+  else if (most && egress->connection_count >= most) {
+    snprintf(reason, sizeof reason, "%u connections are open, which is network.connections", most);
+    denied(self, self->name ? NULL : &self->wanted, "connections", reason);
+  } else if (mcg_traffic_spent(&egress->traffic))
+    denied(self, self->name ? NULL : &self->wanted, "bytes_total",
+           "the session has moved network.bytes_total already");
+  else
+    return true;
+  return false;
+}
+
+static void take(mcg_watch *listener, int fd)
+{
+  const int on = 1;
+  mcg_error *error = NULL;
+  mcg_connection *self = calloc(1, sizeof *self);
+  if (!self) {
+    mcg_socket_reset(fd);
+    return;
+  }
+  self->egress = listener->egress;
+  self->fd = fd;
+  mcg_wait_init(&self->wait);
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (!destination(listener, fd, &self->wanted, &self->port))
+    denied(self, NULL, NULL, "where it was meant to go is not known");
+  else if (acceptable(self)) {
+    link_in(self);
+    if (mcg_egress_start_task(self->egress, connection_main, self, &self->fiber, &error) == 0)
+      return;
+    unlink_from(self);
+    denied(self, self->name ? NULL : &self->wanted, NULL, error->message);
+    mcg_error_free(error);
+  }
+  mcg_socket_reset(fd);
+  free(self);
+}
+
+void mcg_connections_accept(mcg_watch *listener)
+{
+  for (int i = 0; i < ACCEPTS; i++) {
+    int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
+    if (fd < 0) {
+      mcg_egress_accept_failed(listener, errno);
+      return;
+    }
+    take(listener, fd);
+  }
+}
+
+/* ---- from outside ------------------------------------------------------------------------- */
+
+void mcg_connection_cut(mcg_connection *self, const char *why)
+{
+  if (!self->cut) self->cut = why;
+  if (self->relay)
+    mcg_relay_cut(self->relay);
+  else
+    mcg_fiber_cancel(self->fiber);
+}
+
+void mcg_connection_judge_again(mcg_connection *self)
+{
+  mcg_verdict verdict;
+  if (!judge(self, self->connected ? &self->dialled : self->name ? NULL : &self->wanted, &verdict))
+    mcg_connection_cut(self, "the network policy was changed, and allows it no longer");
+}
