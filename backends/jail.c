@@ -183,7 +183,12 @@ static int describe(mcg_session *session, const mcg_plan *plan, mcg_spawn_spec *
       add_users(plan, spec, err) < 0)
     return -1;
   spec->kind = MCG_KIND_JAIL;
-  spec->network = plan->network == MCG_NETWORK_HOST;
+  static const uint32_t networks[] = {[MCG_NETWORK_NONE] = MCG_NET_OWN,
+                                      [MCG_NETWORK_HOST] = MCG_NET_HOST,
+                                      [MCG_NETWORK_OPEN] = MCG_NET_GATEWAY,
+                                      [MCG_NETWORK_RULES] = MCG_NET_GATEWAY};
+  spec->network = networks[plan->network];
+  spec->redirect = plan->redirect;
   spec->uid = spec->gid = 1000;
   if (keep(&spec->id, plan->session_id, err) < 0 ||
       keep(&spec->rootfs, mcg_option_string(plan, "rootfs"), err) < 0 ||
@@ -253,6 +258,9 @@ static void jail_traits(const struct json_t *options, mcg_traits *traits)
   const char *profile = json_string_value(json_object_get(options, "profile"));
   bool range = profile && strcmp(profile, "packages") == 0;
   traits->capabilities = range ? capabilities : without_users;
+  const char *carrier = json_string_value(json_object_get(options, "carrier"));
+  if (!carrier || strcmp(carrier, "framed") != 0) /* sockets cannot be handed over in frames */
+    traits->networks |= MCG_GIVES(MCG_NETWORK_OPEN) | MCG_GIVES(MCG_NETWORK_RULES);
 }
 
 const mcg_backend mcg_backend_jail = {

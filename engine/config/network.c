@@ -65,10 +65,10 @@ int mcg_network_refuse(const json_t *network, mcg_network which, const mcg_backe
         which == MCG_NETWORK_OPEN ? "turn its network on in its options" : "use a backend that can",
         which == MCG_NETWORK_OPEN ? "%s: %s has its network off" : "%s: %s cannot keep rules", path,
         name);
-  return mcg_fail(
-      err, MCG_UNENFORCEABLE,
-      "use network = \"none\", or network = \"host\" to share the host's network, with all "
-      "that listens on it",
-      "%s: open networks and rules need the egress gateway, which this version does not have",
-      path);
+  if (backend->isolation == MCG_ISOLATION_NONE)
+    return mcg_fail(err, MCG_UNENFORCEABLE, "use the jail backend, or network = \"host\"",
+                    "%s: %s cannot keep its commands to rules of the network", path, name);
+  return mcg_fail(err, MCG_UNENFORCEABLE, "leave the option `carrier` out",
+                  "%s: the way out needs the direct carrier, and %s has the framed one", path,
+                  name);
 }

@@ -251,8 +251,8 @@ static const char *fix_for(const mcg_config *config, const char *key)
   };
   if (strcmp(key, "network") == 0) {
     if (config->backend->family == MCG_HOSTED) return "turn its network on or off in its options";
-    return config->requirements.network == 1 ? "set network = \"host\""
-                                             : "leave network = \"host\" out";
+    return config->requirements.network == 1 ? "set network = \"open\", or give it rules"
+                                             : "leave `network` out";
   }
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (strcmp(rows[i][0], key) == 0) return rows[i][1];

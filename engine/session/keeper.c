@@ -1,6 +1,7 @@
 /* keeper.c: the side that holds the sandbox: a listening socket, its clients, what they ask. */
 #include "keeper.h"
 #include "audit/audit.h"
+#include "egress/gateway.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -11,6 +12,7 @@
 
 #define BACKLOG 16
 #define CLIENTS_MAX 64
+#define EVENTS_PAGE 150 /* of the network log in one packet */
 
 typedef struct client {
   struct client *next;
@@ -137,6 +139,7 @@ typedef struct question {
   client *client;
   json_int_t id;
   json_t *figures;
+  json_t *network; /* to be set; or NULL */
 } question;
 
 static int figures_run(void *arg, mcg_error **err)
@@ -151,6 +154,7 @@ static void question_answered(question *asked, json_t *take_answer)
   client_tell(asked->client, take_answer);
   client_unref(asked->client);
   json_decref(asked->figures);
+  json_decref(asked->network);
   free(asked);
 }
 
@@ -161,6 +165,32 @@ static void figures_complete(void *arg, mcg_error *error)
                     error ? error_document(asked->id, error)
                           : json_pack("{s:I, s:O}", "id", asked->id, "figures", asked->figures));
   mcg_error_free(error);
+}
+
+static int network_run(void *arg, mcg_error **err)
+{
+  question *asked = arg;
+  return mcg_session_change_network(asked->client->session, asked->network, err);
+}
+
+static void network_complete(void *arg, mcg_error *error)
+{
+  question *asked = arg;
+  question_answered(asked, error ? error_document(asked->id, error)
+                                 : json_pack("{s:I, s:b}", "id", asked->id, "set", 1));
+  mcg_error_free(error);
+}
+
+/* A page of the network log, from the event of that number. */
+static json_t *log_page(const question *asked, const json_t *document)
+{
+  size_t from = (size_t)json_integer_value(json_object_get(document, "from"));
+  auto_json json_t *all = mcg_egress_log(asked->client->session);
+  json_t *page = json_array();
+  for (size_t i = from; i < json_array_size(all) && i - from < EVENTS_PAGE; i++)
+    json_array_append(page, json_array_get(all, i));
+  return json_pack("{s:I, s:o, s:I}", "id", asked->id, "events", page, "total",
+                   (json_int_t)json_array_size(all));
 }
 
 static void stopped(void *data, mcg_error *error)
@@ -182,10 +212,15 @@ static void client_asks(client *self, const json_t *document)
   }
   *asked = (question){.client = self,
                       .id = json_integer_value(json_object_get(document, "id")),
-                      .figures = json_object()};
+                      .figures = json_object(),
+                      .network = json_incref(json_object_get(document, "network"))};
   self->refs++;
   if (strcmp(op, "figures") == 0)
     mcg_op_start(self->session->engine, figures_run, figures_complete, asked, NULL, &error);
+  else if (strcmp(op, "set_network") == 0)
+    mcg_op_start(self->session->engine, network_run, network_complete, asked, NULL, &error);
+  else if (strcmp(op, "network_log") == 0)
+    question_answered(asked, log_page(asked, document));
   else if (strcmp(op, "stop") == 0)
     mcg_session_close(self->session, stopped, asked, &error);
   else
@@ -200,8 +235,8 @@ static void client_polled(uv_poll_t *poll, int status, int events)
   (void)status;
   (void)events;
   client *self = poll->data;
-  char text[4096];
-  ssize_t len = recv(self->fd, text, sizeof text, MSG_DONTWAIT);
+  auto_free char *text = malloc(MCG_KEEPER_PACKET_MAX);
+  ssize_t len = text ? recv(self->fd, text, MCG_KEEPER_PACKET_MAX, MSG_DONTWAIT) : 0;
   if (len < 0 && (errno == EAGAIN || errno == EINTR)) return;
   self->refs++;
   mcg_error *error = NULL;

@@ -7,7 +7,9 @@
  *      sandbox was made
  *   C  {"id":n,"op":"figures"}     K  {"id":n,"figures":{...}}
  *   C  {"id":n,"op":"stop"}        K  {"id":n,"stopped":true}     once no process lives
- *   K  {"id":n,"error":{"code":...,"message":...,"fix":...}}      instead of either, or of the first
+ *   C  {"id":n,"op":"set_network","network":...}        K  {"id":n,"set":true}
+ *   C  {"id":n,"op":"network_log","from":n}             K  {"id":n,"events":[...],"total":n}   in pages
+ *   K  {"id":n,"error":{"code":...,"message":...,"fix":...}}      instead of any of them
  * Both ends check that the other's uid is their own. Commands travel on the stream, never here; when
  * it ends, init ends the client's commands, the detached ones excepted. */
 #ifndef MCG_KEEPER_H
@@ -25,6 +27,8 @@ void mcg_keeper_end(mcg_session *session);
 /* resume.c: what a resumed session asks its keeper; letting go of it. */
 int mcg_remote_figures(mcg_session *session, json_t *out, mcg_error **err) MCG_PARKS;
 int mcg_remote_stop(mcg_session *session, mcg_error **err) MCG_PARKS;
+int mcg_remote_set_network(mcg_session *session, const json_t *network, mcg_error **err) MCG_PARKS;
+int mcg_remote_network_log(mcg_session *session, json_t *list, mcg_error **err) MCG_PARKS;
 void mcg_remote_close(mcg_session *session);
 const char *mcg_remote_path(const mcg_session *session);
 

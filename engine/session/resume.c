@@ -178,11 +178,22 @@ static int ask(struct mcg_remote *remote, json_t *take_question, int64_t ms, jso
   return rc;
 }
 
-static int remote_ask(mcg_session *session, const char *op, json_t **out, mcg_error **err)
+/* `key` (NULL: none) is what the question has besides; the value is taken. */
+static int remote_ask_with(mcg_session *session, const char *op, const char *key,
+                           json_t *take_value, json_t **out, mcg_error **err)
 {
   struct mcg_remote *remote = session->remote;
-  return ask(remote, json_pack("{s:I, s:s}", "id", ++remote->last_id, "op", op), ANSWER_MS, out,
-             err);
+  json_t *asked = json_pack("{s:I, s:s}", "id", ++remote->last_id, "op", op);
+  if (key && json_object_set_new(asked, key, take_value) < 0) {
+    json_decref(asked);
+    return mcg_fail(err, MCG_NOMEM, NULL, "no memory to ask the keeper");
+  }
+  return ask(remote, asked, ANSWER_MS, out, err);
+}
+
+static int remote_ask(mcg_session *session, const char *op, json_t **out, mcg_error **err)
+{
+  return remote_ask_with(session, op, NULL, NULL, out, err);
 }
 
 int mcg_remote_figures(mcg_session *session, json_t *out, mcg_error **err)
@@ -191,6 +202,32 @@ int mcg_remote_figures(mcg_session *session, json_t *out, mcg_error **err)
   if (remote_ask(session, "figures", &answer, err) < 0) return -1;
   json_object_update(out, json_object_get(answer, "figures"));
   json_decref(answer);
+  return 0;
+}
+
+int mcg_remote_set_network(mcg_session *session, const json_t *network, mcg_error **err)
+{
+  json_t *answer;
+  if (remote_ask_with(session, "set_network", "network", json_deep_copy(network), &answer, err) < 0)
+    return -1;
+  json_decref(answer);
+  return 0;
+}
+
+int mcg_remote_network_log(mcg_session *session, json_t *list, mcg_error **err)
+{
+  size_t total = 0;
+  do {
+    json_t *answer;
+    json_t *from = json_integer((json_int_t)json_array_size(list));
+    if (remote_ask_with(session, "network_log", "from", from, &answer, err) < 0) return -1;
+    json_t *page = json_object_get(answer, "events");
+    total =
+        json_array_size(page) ? (size_t)json_integer_value(json_object_get(answer, "total")) : 0;
+    int rc = json_array_extend(list, page);
+    json_decref(answer);
+    if (rc < 0 && total) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the network log");
+  } while (json_array_size(list) < total);
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "decide/quota.h"
 #include "decide/spend.h"
 #include "decide/tenant.h"
+#include "egress/gateway.h"
 #include <string.h>
 
 /* ---- services for backends ---------------------------------------------------------------- */
@@ -60,6 +61,7 @@ static void session_free(mcg_session *session)
   mcg_error_free(session->close_error);
   json_decref(session->enforcement);
   json_decref(session->warnings);
+  json_decref(session->net_log);
   free(session->directory);
   free(session);
 }
@@ -225,6 +227,7 @@ static void open_undo(mcg_session *session)
 {
   auto_error mcg_error *second = NULL;
   mcg_fiber_shield(session->engine, true);
+  mcg_egress_end(session);
   mcg_stream_close(session->stream);
   session->stream = NULL;
   if (place_destroy(session, &second) < 0)
@@ -267,8 +270,8 @@ static int open_place(mcg_session *session, mcg_error **err)
 static int open_all(mcg_session *session, bool *placed, mcg_error **err)
 {
   *placed = open_place(session, err) == 0;
-  if (!*placed || mcg_session_furnish(session, err) < 0 || mcg_quota_start(session, err) < 0 ||
-      mcg_session_deadline(session, err) < 0) {
+  if (!*placed || mcg_egress_start(session, err) < 0 || mcg_session_furnish(session, err) < 0 ||
+      mcg_quota_start(session, err) < 0 || mcg_session_deadline(session, err) < 0) {
     open_undo(session);
     return -1;
   }
@@ -606,6 +609,7 @@ static int close_run(void *arg, mcg_error **err)
   mcg_error_free(why);
   mcg_keeper_deaf(session);
   mcg_session_no_deadline(session);
+  mcg_egress_end(session);
   int held =
       mcg_stream_hold(session->stream); /* else init sets about ending by itself, which is slower */
   mcg_stream_close(session->stream);

@@ -51,6 +51,9 @@ struct mcg_session {
   struct mcg_pool *pool;     /* pool.c: it is parked there; or NULL */
   struct mcg_keeper *keeper; /* keeper.c: it is served to others; or NULL */
   struct mcg_remote *remote; /* resume.c: another engine's; or NULL */
+  struct mcg_egress *egress; /* gateway.c: the way out; or NULL */
+  uint64_t net_in, net_out;  /* what went through it, once that is over; and its last events */
+  json_t *net_log;
 };
 
 /* session.c, for resume.c too. The config is the session's, also on failure. */
@@ -68,6 +71,9 @@ void mcg_session_let_go(mcg_session *session);
 int mcg_session_open_here(mcg_engine *engine, const char *config, mcg_session **out,
                           mcg_error **err) MCG_PARKS;
 int mcg_session_close_here(mcg_session *session, mcg_error **err) MCG_PARKS; /* shielded */
+/* network.c: the value of the key `network`; also through a keeper. */
+int mcg_session_change_network(mcg_session *session, const json_t *network,
+                               mcg_error **err) MCG_PARKS;
 /* session_info.c: what mcg_session_usage says; the caller's. */
 json_t *mcg_session_usage_json(const mcg_session *session);
 /* furnish.c: puts the manifest of the config into the workspace. */

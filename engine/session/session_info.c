@@ -1,5 +1,6 @@
 /* session_info.c: what a session tells about itself: facts, usage, live figures, processes. */
 #include "builtin.h"
+#include "egress/gateway.h"
 #include "keeper.h"
 #include "config/manifest.h"
 #include "session.h"
@@ -39,7 +40,7 @@ char *mcg_session_info(const mcg_session *session)
   return text;
 }
 
-/* What there is a figure for: no traffic, no snapshots and no bill of a provider yet. */
+/* What there is a figure for: no snapshots and no bill of a provider yet. */
 json_t *mcg_session_usage_json(const mcg_session *session)
 {
   uint64_t end = session->ended_ns ? session->ended_ns : uv_hrtime();
@@ -55,6 +56,12 @@ json_t *mcg_session_usage_json(const mcg_session *session)
     json_object_set_new(usage, "memory_peak_mb",
                         json_real((double)session->place_peak / (1 << 20)));
   const mcg_config *config = session->config;
+  if (!session->remote && config->policy && config->plan.network != MCG_NETWORK_NONE) {
+    uint64_t in, out;
+    mcg_egress_moved(session, &in, &out);
+    json_object_set_new(usage, "net_in_bytes", json_integer((json_int_t)in));
+    json_object_set_new(usage, "net_out_bytes", json_integer((json_int_t)out));
+  }
   if (config->priced)
     json_object_update_new(usage, json_pack("{s:f, s:f, s:s}", "rate_used", config->usd_per_minute,
                                             "estimated_usd", wall / 60 * config->usd_per_minute,

@@ -326,6 +326,29 @@ static int session_processes(lua_State *L)
   return text_operation(L, mcg_session_processes);
 }
 
+static int session_network_log(lua_State *L)
+{
+  return text_operation(L, mcg_session_network_log);
+}
+
+/* session:set_network(policy) -> true | nil, err */
+static int session_set_network(lua_State *L)
+{
+  mcg_lua_session *s = mcg_lua_check_session(L, 1);
+  luaL_argcheck(L, lua_istable(L, 2) || lua_type(L, 2) == LUA_TSTRING, 2,
+                "expected a table of rules, \"none\" or \"open\"");
+  mcg_task *task = mcg_lua_enter(L);
+  if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
+  lua_settop(L, 2);
+  mcg_lua_encode(L, 2, "network");
+  size_t len;
+  const char *text = lua_tolstring(L, -1, &len);
+  mcg_error *err = NULL;
+  mcg_ticket *ticket = mcg_lua_ticket(L, task);
+  int rc = mcg_session_set_network(s->session, text, len, mcg_lua_done, ticket, &err);
+  return mcg_lua_started(L, task, ticket, rc, err);
+}
+
 static int session_diff(lua_State *L)
 {
   return text_operation(L, mcg_project_diff);
@@ -404,6 +427,8 @@ static const luaL_Reg session_methods[] = {
     {"_keep", session_keep},
     {"stats", session_stats},
     {"processes", session_processes},
+    {"set_network", session_set_network},
+    {"network_log", session_network_log},
     {"diff", session_diff},
     {"apply", session_apply},
     {"exec", mcg_lua_session_exec},

@@ -98,7 +98,7 @@ local mooncage = {}
 ---@field requirements mooncage.Requirements?
 ---@field failover boolean? try the next candidate when one cannot be made; default: true
 ---@field limits mooncage.Limits?
----@field network "none"|"host"|table|nil default: none
+---@field network "none"|"open"|"host"|mooncage.Network|nil default: none
 ---@field enforcement "required"|"best_effort"|nil
 ---@field manifest table? what is in the workspace
 ---@field environment table<string, string|mooncage.Secret>?
@@ -154,7 +154,7 @@ local mooncage = {}
 ---What a tenant gets: each can only tighten the config.
 ---@class mooncage.Overrides
 ---@field limits mooncage.Limits? none looser than the config's, or than the defaults
----@field network "none"|"host"|table|nil
+---@field network "none"|"open"|"host"|mooncage.Network|nil
 ---@field requirements table? raise min_isolation, lower max_usd_per_minute, add others
 ---@field candidates (string|mooncage.Candidate)[]? names of the config's, or others that isolate no less
 ---@field credentials table<string, table>? options of candidates, by their name or backend
@@ -198,6 +198,32 @@ function audit.callback(fn) end
 ---@return mooncage.AuditSink
 function audit.stderr() end
 
+---What a sandbox may reach. A rule is "HOST[:PORTS]" or a table; see docs/network.md.
+---@class mooncage.Network
+---@field default "deny"|"allow"|nil what holds where no rule does; default: deny
+---@field allow (string|table)[]?
+---@field deny (string|table)[]? these win
+---@field connections integer? at once; default 64
+---@field idle_s number? a connection on which nothing moves for so long is ended; default 60
+---@field bytes_per_s integer? of all connections together, both ways
+---@field bytes_total integer?
+
+---@class mooncage.NetworkEvent
+---@field at number seconds since 1970
+---@field allowed boolean
+---@field protocol "tcp"|"udp"|"dns"
+---@field name string? that was asked for
+---@field address string? of an allowed one: that was dialled
+---@field port integer?
+---@field rule string? that decided
+---@field reason string? why it was refused
+---@field open boolean? it is still open
+---@field bytes_in integer? bytes into the sandbox
+---@field bytes_out integer? and out of it
+---@field duration_s number?
+---@field ended "finished"|"reset"|"idle"|"spent"|"cut"|nil how it ended
+---@field error string?
+
 ---@class mooncage.Usage
 ---@field started_at number seconds since 1970
 ---@field ended_at number? once it is closed
@@ -207,6 +233,8 @@ function audit.stderr() end
 ---@field cpu_s number
 ---@field max_rss_mb number of the largest command
 ---@field memory_peak_mb number? of the whole sandbox, where a cgroup counts it
+---@field net_in_bytes integer? with a gateway: what connections brought into it
+---@field net_out_bytes integer? and out of it
 ---@field rate_used number? dollars a minute, where the candidate has a price
 ---@field estimated_usd number?
 ---@field cost_source "candidate"|"backend"|nil where the price is from
@@ -353,7 +381,7 @@ function mooncage.select(config) end
 function mooncage.rank(candidates, requirements, options) end
 
 ---Tries each mechanism of this machine. Waits.
----@return { version: integer, ok: boolean, machine: table, checks: { name: string, state: "ok"|"no"|"off", ok: boolean, needed: boolean, detail: string, costs: string?, fix: string? }[], backends: table }? report, mooncage.Error? err
+---@return { checks: { name: string, ok: boolean, detail: string, fix: string? }[], backends: table }? report, mooncage.Error? err
 function mooncage.doctor() end
 
 ---Removes what engines that no longer live have left. Waits.
@@ -492,6 +520,16 @@ function Session:restore_workspace(from) end
 ---Waits.
 ---@return { pid: integer, ppid: integer, uid: integer, state: string, command: string, rss_bytes: integer }[]? processes, mooncage.Error? err
 function Session:processes() end
+
+---Another network policy: new connections are judged by it at once, and those that it does not allow are
+---cut. Waits until what it listens on is there. `unsupported` where the session was opened without one.
+---@param policy "none"|"open"|mooncage.Network
+---@return true? ok, mooncage.Error? err
+function Session:set_network(policy) end
+
+---The last thousand connections and refusals, oldest first; also of a closed session. Waits.
+---@return mooncage.NetworkEvent[]? events, mooncage.Error? err
+function Session:network_log() end
 
 ---Live figures: memory_bytes, pids, cpu_s, disk_used_bytes … Waits.
 ---@return table? figures, mooncage.Error? err

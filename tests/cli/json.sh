@@ -22,7 +22,7 @@ check "a time-out" json_is 124 'd["timed_out"] and d["signal"] == "SIGKILL"' \
 check "a missing program is a result" json_is 127 'd["not_found"] and d["exit_code"] == 127' \
   'mooncage --json run -- no-such-program'
 check "an error" json_is 125 'd["error"]["code"] == "unenforceable" and d["error"]["fix"]' \
-  'mooncage --json run --network open -- true'
+  'mooncage --json run --network open --backend subprocess -- true'
 check "a configuration error" json_is 2 'd["error"]["code"] == "invalid"' \
   "echo 'return 5' >five.lua; mooncage --json --config five.lua run -- true"
 check "an unknown session" json_is 125 'd["error"]["code"] == "not_found"' \

@@ -63,7 +63,17 @@ check "no connection from inside" gives '*' '' \
 check "--network host can" gives 0 '' \
   "mooncage run --network host -- bash -c 'exec 3<>/dev/tcp/127.0.0.1/$port'"
 kill "$(cat "$work/listener")" 2>/dev/null
-check "--network open needs the gateway" gives 125 '' 'mooncage run --network open -- true' 'fix:'
+check "--network open has a loopback of its own" gives '*' '' \
+  "! mooncage run --network open -- bash -c 'exec 3<>/dev/tcp/127.0.0.1/$port'"
+check "--network open needs a wall" gives 125 '' \
+  'mooncage run --network open --backend subprocess -- true' 'fix: use the jail backend'
+check "--allow" gives 0 hi 'mooncage run --allow example.org:443 --deny "*.example.org" -- echo hi'
+check "--allow of everything says what to write" gives 2 '' "mooncage run --allow '*' -- true" '"*:443"'
+check "--allow of a whole domain of all" gives 2 '' "mooncage run --allow '*.com' -- true" 'two labels'
+check "--allow beside no network" gives 2 '' 'mooncage run --network none --allow x.test -- true' 'leave --network out'
+check "--allow beside the host's" gives 2 '' 'mooncage run --network host --allow x.test -- true' 'no rules'
+check "--allow where bytes are framed" gives 125 '' \
+  'mooncage run --option carrier=framed --allow x.test -- true' 'direct carrier'
 check "--backend subprocess" gives 0 hi 'mooncage run --backend subprocess -- echo hi'
 check "says that it isolates nothing" gives 0 '*' 'mooncage run --backend subprocess -- true' 'warning:'
 check "-q leaves that out" gives 0 '' 'mooncage -q run --backend subprocess -- true 2>&1'

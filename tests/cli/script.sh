@@ -18,7 +18,7 @@ deep()
 LUA
 check "shows where" gives 1 '' 'mooncage run throws.lua' 'throws.lua:1:'
 check "an error table is told in words" gives 1 '' \
-  "mooncage run -e 'assert(require\"mooncage\".open { network = { default = \"allow\" } })'" 'gateway'
+  "mooncage run -e 'assert(require\"mooncage\".open { backend = \"subprocess\", network = { default = \"allow\" } })'" 'rules'
 check "a script that does not parse" gives 1 '' "mooncage run -e 'x ='" 'unexpected'
 check "os.exit(n)" gives 5 '' "mooncage run -e 'os.exit(5)'"
 check "os.exit(n) with a sandbox open" gives 6 '' \

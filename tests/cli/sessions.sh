@@ -58,7 +58,7 @@ check "it is gone" gives 125 '' "mooncage exec $id -- true" "no session $id"
 check "stop of what is gone" gives 125 '' "mooncage stop $id" "no session"
 check "--ttl ends it" gives 0 '' \
   'mooncage create --ttl 1s > id3; for i in $(seq 100); do mooncage ps -q | grep -q . || exit 0; sleep 0.1; done; exit 1'
-check "create that is refused" gives 125 '' 'mooncage create --network open' 'fix:'
+check "create that is refused" gives 125 '' 'mooncage create --network open --backend subprocess' 'fix:'
 check "create --json" json_is 0 'd["session"]["id"] and d["session"]["backend"] == "jail"' \
   'mooncage --json create --ttl 60s'
 check "--backend subprocess can stay, too" gives 0 hi \

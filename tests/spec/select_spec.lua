@@ -62,7 +62,7 @@ local CASES = {
   { { network = true, persistent = true, not_backends = { "daytona" } }, {}, "runloop" },
   { { network = true, persistent = true, backends = { "vercel", "blaxel" } }, {}, "blaxel" },
   { { network = true }, {}, { "modal", "subprocess", "modal" } },
-  { { network = true, min_isolation = "namespace" }, {}, { "modal", "docker", "modal" } },
+  { { network = true, min_isolation = "namespace" }, {}, { "modal", "jail", "modal" } },
   { { network = true, min_isolation = "vm" }, {}, "cloudflare" },
   { { network = true, capabilities = { "gpu" } }, {}, "modal" },
   { { network = true, capabilities = { "gpu", "snapshot", "expose_port" } }, {}, "modal" },
@@ -79,7 +79,7 @@ local CASES = {
   { { network = true, max_usd_per_minute = 0.001, capabilities = { "image" } }, {}, "kubernetes" },
   { { network = true, max_usd_per_minute = 0, backends = { "docker" } }, {}, false },
   -- the configuration opens the network; it is not required
-  { {}, { network = ALLOW }, { "modal", "docker", "modal" } },
+  { {}, { network = ALLOW }, { "modal", "jail", "modal" } },
   { { persistent = true }, { network = ALLOW }, "daytona" },
   { { persistent = true }, {}, false },
   { { persistent = false, network = true }, {}, { "modal", "subprocess", "modal" } },
@@ -90,8 +90,8 @@ local CASES = {
   { { network = true, min_isolation = "namespace" }, { network = "host" },
     { "jail", "jail", false } },
   { {}, { network = "host" }, { "subprocess", "subprocess", false } },
-  -- rules are nobody's yet
-  { { network = true }, { network = { allow = { "example.org:443" } } }, false },
+  -- rules are kept on this machine only
+  { { network = true }, { network = { allow = { "example.org:443" } } }, { "jail", "jail", false } },
   -- what was written and nobody there can keep
   { { pty = true, backends = { "subprocess" } }, { limits = { memory_mb = 64 } }, false },
   { { backends = { "subprocess", "jail" } }, { limits = { exec_s = 5 } },
@@ -182,8 +182,8 @@ describe("an explanation", function()
     assert.is_nil(daytona.capabilities.network_denied)
     assert.equal("eu", daytona.region)
     assert.is_false(jail.fits)
-    assert.equal("it does not reach the network", jail.reason)
-    assert.is_true(jail.capabilities.network_denied)
+    assert.equal("its workspace ends with the session", jail.reason)
+    assert.is_true(jail.capabilities.network)
     assert.same({}, jail.cost)
     assert.same({}, daytona.tags)
     assert.same({ "here" }, jail.tags)
@@ -191,7 +191,7 @@ describe("an explanation", function()
     local _, _, elsewhere = selected({ min_isolation = "vm" }, { network = "host" })
     assert.equal("network: e2b-off is elsewhere, and cannot share this host's network",
       elsewhere[7].reason)
-    assert.truthy(tostring(explanation):find("jail: it does not reach the network", 1, true))
+    assert.truthy(tostring(explanation):find("jail: its workspace ends with the session", 1, true))
   end)
 
   it("says what a vendor that cannot deny needs", function()

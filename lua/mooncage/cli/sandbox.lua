@@ -146,6 +146,37 @@ local function set_manifest(config, flags)
   return true
 end
 
+-- Words of --allow and --deny after what the configuration has.
+local function add_rules(network, key, words)
+  if not words then return end
+  local list = {}
+  for _, rule in ipairs(network[key] or {}) do list[#list + 1] = rule end
+  for _, word in ipairs(words) do list[#list + 1] = word end
+  network[key] = list
+end
+
+-- --network, and rules over it or over those of the configuration.
+local function set_network(config, flags)
+  if flags.network then config.network = flags.network end
+  if not (flags.allow or flags.deny) then return true end
+  if flags.network == "none" or flags.network == "host" then
+    local with = flags.allow and "--allow" or "--deny"
+    return nil, {
+      code = "invalid",
+      message = ("%s goes not with --network %s"):format(with, flags.network),
+      fix = flags.network == "none" and "leave --network out"
+        or ("leave %s out: the host's network has no rules"):format(with),
+    }
+  end
+  local network = config.network
+  if network == "open" then network = { default = "allow" } end
+  network = type(network) == "table" and shallow(network) or { default = "deny" }
+  add_rules(network, "allow", flags.allow)
+  add_rules(network, "deny", flags.deny)
+  config.network = network
+  return true
+end
+
 ---What sessions start from: the configuration file with the flags over it.
 ---@param flags table
 ---@return table? config, table? err, string? path of the configuration file
@@ -156,7 +187,8 @@ function sandbox.config(flags)
   local placed, misplaced = set_backend(config, flags)
   if not placed then return nil, misplaced end
   set_limits(config, flags)
-  if flags.network then config.network = flags.network end
+  local reach, unclear = set_network(config, flags)
+  if not reach then return nil, unclear end
   if (flags.env or flags["env-file"]) and type(config.environment or {}) == "table" then
     local environment, err = sandbox.environment(flags, config.environment)
     if not environment then return nil, err end
@@ -190,6 +222,7 @@ end
 -- Flags that are a key of their own.
 local KEYS = {
   backend = "backend", option = "options", bind = "binds", network = "network",
+  allow = "network", deny = "network",
   env = "environment", ["env-file"] = "environment", workdir = "working_directory",
   project = "project", manifest = "manifest", tenant = "tenant", audit = "audit",
   ["best-effort"] = "enforcement",
