@@ -1,27 +1,45 @@
-/* doctor.c: what works on this machine, found by trying it: a throw-away sandbox of each backend, a
- * command in it, the limits of the machine. And the removal of what dead engines left.
+/* doctor.c: what works on this machine, found by trying it: each mechanism by itself, a throw-away
+ * sandbox of each backend, a command in it, the limits of the machine. And the removal of what dead
+ * engines left.
  *
- * Nothing is concluded from version numbers. */
+ * Nothing is concluded from version numbers. The report is `ok` when no check that is `needed` says no:
+ * then the default sandbox works. */
+#include "doctor.h"
 #include "audit/audit.h"
 #include "session/session.h"
 #include "spawner.h"
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/utsname.h>
 
 typedef struct doctor {
   mcg_engine *engine;
   mcg_text_done done;
   void *data;
-  bool dry_run;
+  bool dry_run, walled; /* walled: a backend that isolates could be used */
   json_t *checks, *backends, *out;
 } doctor;
 
-static void add(doctor *self, const char *name, bool ok, const char *detail, const char *fix)
+void mcg_doctor_add(json_t *checks, const mcg_check *check)
 {
-  json_t *check = json_pack("{s:s, s:b, s:s}", "name", name, "ok", ok, "detail", detail);
-  if (check && !ok && fix) json_object_set_new(check, "fix", json_string(fix));
-  if (check) json_array_append_new(self->checks, check);
+  static const char *const states[] = {"ok", "no", "off"};
+  bool no = check->state == MCG_CHECK_NO;
+  json_t *out = json_pack("{s:s, s:b, s:s, s:b, s:s}", "name", check->name, "ok", !no, "state",
+                          states[check->state], "needed", check->needed, "detail",
+                          check->detail ? check->detail : "");
+  if (!out) return;
+  if (no && check->costs) json_object_set_new(out, "costs", json_string(check->costs));
+  if (no && check->fix) json_object_set_new(out, "fix", json_string(check->fix));
+  json_array_append_new(checks, out);
+}
+
+static void add(doctor *self, const char *name, bool ok, bool needed, const char *detail,
+                const char *fix)
+{
+  mcg_doctor_add(self->checks, &(mcg_check){.name = name,
+                                            .state = ok ? MCG_CHECK_OK : MCG_CHECK_NO,
+                                            .needed = needed,
+                                            .detail = detail,
+                                            .fix = fix});
 }
 
 /* ---- waiting for what completes by callback ----------------------------------------------- */
@@ -77,8 +95,9 @@ static void await(answer *self)
 
 /* ---- one backend, tried ------------------------------------------------------------------- */
 
-static void try_command(doctor *self, const char *id, mcg_session *session)
+static void try_command(doctor *self, const mcg_backend *backend, mcg_session *session)
 {
+  const char *id = backend->id;
   const char *const argv[] = {"/bin/sh", "-c", "exit 42", NULL};
   mcg_exec_spec spec = {.size = sizeof spec, .argv = argv, .timeout_ms = 10000};
   mcg_exec_events events = {.on_done = ran};
@@ -87,7 +106,7 @@ static void try_command(doctor *self, const char *id, mcg_session *session)
   mcg_wait_init(&run.wait);
   if (mcg_exec_start(session, &spec, &events, &run, NULL, &run.error) == 0) await(&run);
   bool ok = run.exit_code == 42;
-  add(self, name ? name : id, ok,
+  add(self, name ? name : id, ok, backend->isolation != MCG_ISOLATION_NONE,
       ok          ? "runs, and its exit code arrives"
       : run.error ? run.error->message
                   : "did not run",
@@ -112,7 +131,7 @@ static void list_mechanisms(doctor *self, const char *id, const mcg_session *ses
     bool limit = strcmp(mechanism, "memory") == 0 || strcmp(mechanism, "cpu") == 0 ||
                  strcmp(mechanism, "pids") == 0;
     if (name && text && !(limit && strncmp(text, "none", 4) == 0))
-      add(self, name, in_force(text), text, NULL);
+      add(self, name, in_force(text), false, text, NULL);
   }
 }
 
@@ -132,15 +151,16 @@ static void try_backend(doctor *self, const mcg_backend *backend)
   if (!ok && open.error) json_object_set_new(entry, "why", json_string(open.error->message));
   json_array_append_new(self->backends, entry);
   auto_free char *name = mcg_format("%s: a sandbox", backend->id);
-  add(self, name ? name : backend->id, ok,
+  add(self, name ? name : backend->id, ok, backend->isolation != MCG_ISOLATION_NONE,
       ok           ? "was made"
       : open.error ? open.error->message
                    : "was not made",
       open.error ? open.error->fix : NULL);
   mcg_error_free(open.error);
   if (!ok) return;
+  if (backend->isolation != MCG_ISOLATION_NONE) self->walled = true;
   if (backend->isolation != MCG_ISOLATION_NONE) list_mechanisms(self, backend->id, open.session);
-  try_command(self, backend->id, open.session);
+  try_command(self, backend, open.session);
   answer close = {.engine = self->engine};
   auto_error mcg_error *refused = NULL;
   mcg_wait_init(&close.wait);
@@ -162,9 +182,15 @@ static void check_limits(doctor *self, const mcg_machine *machine)
   const char *v2 = "start it with: systemd-run --user --scope -p Delegate=yes mooncage ... (and "
                    "loginctl enable-linger)";
   const char *fix = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0 ? v2 : v1;
-  add(self, "limit: memory", machine->can_memory, mode, fix);
-  add(self, "limit: cpu", machine->can_cpu, mode, fix);
-  add(self, "limit: processes", machine->can_pids, mode, fix);
+  const bool can[] = {machine->can_memory, machine->can_cpu, machine->can_pids};
+  static const char *const names[] = {"limit: memory", "limit: cpu", "limit: processes"};
+  for (size_t i = 0; i < 3; i++)
+    mcg_doctor_add(self->checks,
+                   &(mcg_check){.name = names[i],
+                                .state = can[i] ? MCG_CHECK_OK : MCG_CHECK_NO,
+                                .detail = mode,
+                                .costs = "a written limit is refused; the built-in one is not kept",
+                                .fix = fix});
 }
 
 static void check_descriptors(doctor *self)
@@ -173,15 +199,25 @@ static void check_descriptors(doctor *self)
   if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return;
   auto_free char *detail = mcg_format("%llu (hard limit %llu)", (unsigned long long)limit.rlim_cur,
                                       (unsigned long long)limit.rlim_max);
-  add(self, "open files", limit.rlim_cur >= 1024, detail ? detail : "", "ulimit -n 4096");
+  mcg_doctor_add(self->checks,
+                 &(mcg_check){.name = "open files",
+                              .state = limit.rlim_cur >= 1024 ? MCG_CHECK_OK : MCG_CHECK_NO,
+                              .detail = detail,
+                              .costs = "only few sessions at once",
+                              .fix = "ulimit -n 4096"});
 }
 
-static void check_kernel(doctor *self)
+static bool nothing_needed_is_missing(const json_t *checks)
 {
-  struct utsname about;
-  if (uname(&about) < 0) return;
-  auto_free char *detail = mcg_format("%s %s %s", about.sysname, about.release, about.machine);
-  add(self, "kernel", true, detail ? detail : about.release, NULL);
+  size_t i;
+  json_t *check;
+  json_array_foreach((json_t *)checks, i, check)
+  {
+    if (json_is_true(json_object_get(check, "needed")) &&
+        !json_is_true(json_object_get(check, "ok")))
+      return false;
+  }
+  return true;
 }
 
 static int doctor_run(void *arg, mcg_error **err)
@@ -189,23 +225,23 @@ static int doctor_run(void *arg, mcg_error **err)
   doctor *self = arg;
   mcg_machine machine;
   auto_error mcg_error *why = NULL;
-  (void)err;
-  check_kernel(self);
+  json_object_set_new(self->out, "machine", mcg_doctor_machine());
   check_descriptors(self);
+  mcg_doctor_surroundings(self->checks);
+  if (mcg_doctor_probe(self->engine, self->checks, err) < 0) return -1;
   if (mcg_spawner_machine(self->engine, &machine, &why) < 0) {
-    add(self, "spawner", false, why->message, why->fix);
+    add(self, "spawner", false, true, why->message, why->fix);
   } else {
-    add(self, "spawner", true, machine.privileged ? "runs as root" : "runs as an ordinary user",
-        NULL);
+    add(self, "spawner", true, true,
+        machine.privileged ? "runs as root" : "runs as an ordinary user", NULL);
     check_limits(self, &machine);
-    auto_free char *abi = machine.landlock ? mcg_format("ABI %u", machine.landlock) : NULL;
-    add(self, "landlock", machine.landlock > 0, abi ? abi : "not in this kernel, or not enabled",
-        "boot with lsm=landlock,... or use a kernel with CONFIG_SECURITY_LANDLOCK");
   }
   for (size_t i = 0; i < self->engine->backends.count; i++)
     if (self->engine->backends.list[i]->family == MCG_LOCAL &&
         self->engine->backends.list[i]->create)
       try_backend(self, self->engine->backends.list[i]);
+  json_object_set_new(self->out, "ok",
+                      json_boolean(self->walled && nothing_needed_is_missing(self->checks)));
   return 0;
 }
 
@@ -258,8 +294,8 @@ static int doctor_start(mcg_engine *engine, json_t *out, bool dry_run,
 
 int mcg_doctor(mcg_engine *engine, mcg_text_done done, void *data, mcg_error **err)
 {
-  return doctor_start(engine, json_pack("{s:[], s:[]}", "checks", "backends"), false, doctor_run,
-                      done, data, err);
+  return doctor_start(engine, json_pack("{s:i, s:[], s:[]}", "version", 1, "checks", "backends"),
+                      false, doctor_run, done, data, err);
 }
 
 int mcg_reap(mcg_engine *engine, bool dry_run, mcg_text_done done, void *data, mcg_error **err)

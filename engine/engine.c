@@ -162,7 +162,7 @@ void mcg_log(mcg_engine *engine, mcg_log_level level, const char *format, ...)
   if (!engine->on_log) return;
   va_list list;
   va_start(list, format);
-  auto_free char *text = mcg_format_line(format, list);
+  auto_free char *text = mcg_audit_redact_text(engine, mcg_format_line(format, list));
   va_end(list);
   mcg_log_line *line = text ? calloc(1, sizeof *line) : NULL;
   if (!line) return;

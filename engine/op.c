@@ -1,6 +1,7 @@
 /* op.c: operations: a fiber with exactly one completion. Every public start function is built of it.
  *
  * The completion comes on the main stack once the fiber has ended, so it may start what it likes. */
+#include "audit/audit.h"
 #include "engine.h"
 #include <assert.h>
 
@@ -51,6 +52,7 @@ static void op_ended(void *data)
   mcg_op *op = data;
   assert(!mcg_fiber_current(op->engine));
   op_unlink(op);
+  mcg_audit_redact(op->engine, op->error);
   op->complete(op->arg, op->error); /* until it returns the host may still name the op */
   free(op);
 }

@@ -19,6 +19,10 @@
   "in a container give it CAP_NET_RAW and CAP_NET_ADMIN, or let it make user namespaces; or set "  \
   "network = \"none\""
 
+#define CALLS_FIX                                                                                  \
+  "use Linux 5.13 or newer; in a container, let its seccomp profile allow clone3, unshare, "       \
+  "openat2, open_tree, move_mount, mount_setattr, close_range and the landlock calls"
+
 typedef struct setup_row {
   const char *step;
   int number; /* errno, or ANY */
@@ -36,11 +40,10 @@ static const setup_row rows[] = {
     {"userns", EACCES, MCG_UNENFORCEABLE, "user namespaces are forbidden here", USERNS_FIX},
     {"userns", EINVAL, MCG_UNENFORCEABLE, "this kernel lacks a namespace",
      "use a kernel with all seven kinds of namespaces"},
-    {"userns", ENOSYS, MCG_UNENFORCEABLE, "this kernel lacks a namespace",
-     "use Linux 5.13 or newer"},
+    {"userns", ENOSYS, MCG_UNENFORCEABLE, "a system call is missing that namespaces are made with",
+     CALLS_FIX},
     {NULL, ENOSYS, MCG_UNENFORCEABLE, "a system call is missing that the wall is made with",
-     "use Linux 5.13 or newer; in a container, let its seccomp profile allow openat2, open_tree, "
-     "move_mount, mount_setattr, close_range and the landlock calls"},
+     CALLS_FIX},
     {"userns", ENOSPC, MCG_QUOTA, "no namespaces left",
      "close sessions, or raise sysctl user.max_user_namespaces and user.max_*_namespaces"},
     {"userns", EUSERS, MCG_QUOTA, "no namespaces left",
@@ -75,11 +78,14 @@ static const setup_row rows[] = {
      "give this user access to it"},
     {"rootfs", ANY, MCG_INVALID, "the rootfs cannot be used",
      "name a directory with a /usr, /bin and /lib"},
+    {"workdir", EPERM, MCG_UNENFORCEABLE, "a system call is refused that the wall is made with",
+     CALLS_FIX},
     {"workdir", ANY, MCG_INVALID, "the working directory cannot be",
      "name an absolute directory that is not one of the system's"},
     {"bind", ENOENT, MCG_NOT_FOUND, "what is to be bound is not there", "name a path that exists"},
     {"bind", EACCES, MCG_UNAUTHORIZED, "what is to be bound cannot be reached",
      "give this user access to it"},
+    {"bind", EPERM, MCG_UNENFORCEABLE, "the kernel refuses to bind it", CALLS_FIX},
     {"bind", ANY, MCG_INVALID, "it cannot be bound",
      "bind a file, directory or socket to an absolute path below /"},
     {"project", ENOENT, MCG_NOT_FOUND, "the project is not there", "name a directory that exists"},
@@ -97,12 +103,12 @@ static const setup_row rows[] = {
      "lower limits.disk_mb below limits.memory_mb"},
     {"seccomp", ANY, MCG_UNENFORCEABLE, "system calls cannot be filtered",
      "use a kernel with CONFIG_SECCOMP_FILTER"},
-    {"caps", ANY, MCG_UNENFORCEABLE, "privileges cannot be dropped", NULL},
-    {"landlock", ANY, MCG_UNENFORCEABLE, "Landlock cannot be put in force", NULL},
+    {"caps", ANY, MCG_UNENFORCEABLE, "privileges cannot be dropped", CALLS_FIX},
+    {"landlock", ANY, MCG_UNENFORCEABLE, "Landlock cannot be put in force", CALLS_FIX},
     {"proc", ANY, MCG_UNENFORCEABLE, "/proc cannot be masked",
      "outside of a container it can; or set profile = \"strict\""},
     {"mounts", ANY, MCG_UNENFORCEABLE, "its file systems cannot be mounted",
-     "use Linux 5.13 or newer, or run outside of a container"},
+     CALLS_FIX "; or run outside of a container"},
     {"rlimits", ANY, MCG_UNENFORCEABLE, "the limits cannot be put in force",
      "raise the hard limits of this process (ulimit -Ha)"},
     {"version", ANY, MCG_PROTOCOL, "mooncage-init is of another version",

@@ -277,9 +277,29 @@ static int run_init(mcg_engine *engine, int socket, int self, pid_t *pid)
 /* Above 4, so that neither is in the other's way when they become 3 and 4. */
 static int move_up(int fd)
 {
+  if (fd < 0) return -1;
   int moved = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+  int error = errno;
   close(fd);
+  errno = error;
   return moved;
+}
+
+#define CALLS_FIX                                                                                  \
+  "use Linux 5.13 or newer; in a container, let its seccomp profile allow clone3, pidfd_open and " \
+  "pidfd_send_signal"
+
+/* By which all that is made here is found and ended: without them nothing is begun. */
+static int open_self(int *out, mcg_error **err)
+{
+  *out = move_up((int)syscall(SYS_pidfd_open, getpid(), 0));
+  if (*out < 0)
+    return mcg_fail(err, MCG_UNENFORCEABLE, CALLS_FIX, "open a process's descriptor: %s",
+                    strerror(errno));
+  if (syscall(SYS_pidfd_send_signal, *out, 0, NULL, 0) < 0)
+    return mcg_fail(err, MCG_UNENFORCEABLE, CALLS_FIX, "signal by a process's descriptor: %s",
+                    strerror(errno));
+  return 0;
 }
 
 static int start_process(mcg_spawner *spawner, mcg_error **err)
@@ -290,11 +310,13 @@ static int start_process(mcg_spawner *spawner, mcg_error **err)
     return mcg_fail_errno(err, errno, NULL, "make a socket for the spawner");
   spawner->fd = pair[0];
   auto_fd int theirs = move_up(pair[1]);
-  auto_fd int self = move_up((int)syscall(SYS_pidfd_open, getpid(), 0));
-  if (theirs < 0 || self < 0)
-    return mcg_fail_errno(err, errno, "Linux 5.10 or newer is needed", "prepare the spawner");
+  if (theirs < 0) return mcg_fail_errno(err, errno, NULL, "prepare the spawner");
+  auto_fd int self = -1;
+  if (open_self(&self, err) < 0) return -1;
   pid_t pid;
   int rc = run_init(engine, theirs, self, &pid);
+  if (rc == EPERM)
+    return mcg_fail(err, MCG_UNENFORCEABLE, CALLS_FIX, "start a process: %s", strerror(rc));
   if (rc)
     return mcg_fail_errno(err, rc, "install mooncage, or name its helper with MOONCAGE_INIT",
                           "start %s", engine->init_path);

@@ -284,6 +284,28 @@ int mcg_audit_learn_secrets(mcg_engine *engine, const json_t *list, mcg_error **
   return 0;
 }
 
+char *mcg_audit_redact_text(const mcg_engine *engine, char *take_text)
+{
+  size_t len;
+  char *fresh = NULL;
+  if (!engine->audit || !take_text) return take_text;
+  const char *clean =
+      mcg_redact(engine->audit->secrets, take_text, strlen(take_text), &len, &fresh);
+  if (clean == take_text) return take_text;
+  if (clean) fresh[len] = '\0';
+  free(take_text);
+  return fresh;
+}
+
+void mcg_audit_redact(const mcg_engine *engine, mcg_error *error)
+{
+  for (; engine->audit && error && error->code != MCG_NOMEM; error = error->cause) {
+    error->message = mcg_audit_redact_text(engine, error->message);
+    error->fix = mcg_audit_redact_text(engine, error->fix);
+    if (!error->message) error->message = strdup("");
+  }
+}
+
 void mcg_audit_unref(struct mcg_audit *audit)
 {
   if (--audit->refs) return;

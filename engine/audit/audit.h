@@ -61,6 +61,11 @@ void mcg_audit_engine_point(mcg_engine *engine, const mcg_event *event);
 /* Unique in all logs; valid until finish. NULL for NULL. */
 const char *mcg_audit_op_id(const mcg_audit_op *op);
 
+/* What leaves the engine for its host's eyes: secrets are struck out of an error and its causes (NULL is
+ * fine), and of a text, which is taken; another one, or the same, is returned. NULL: no memory. */
+void mcg_audit_redact(const mcg_engine *engine, mcg_error *error);
+char *mcg_audit_redact_text(const mcg_engine *engine, char *take_text);
+
 /* For `detail`: text of any bytes, {"base64":...} where it is not UTF-8; NULL: no memory. */
 json_t *mcg_json_bytes(const char *text);
 

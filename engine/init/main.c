@@ -1,4 +1,5 @@
 /* main.c: the modes of mooncage-init. The first argument chooses; users never call it themselves. */
+#include "probe.h"
 #include "server.h"
 #include "spawner.h"
 
@@ -12,6 +13,7 @@ static int usage(void)
       "mooncage-init is started by mooncage, as one of:\n"
       "  mooncage-init spawner                          descriptors 3 and 4 as in spawn.h\n"
       "  mooncage-init server [--framed] [--dir DIR]    unconfined, serves descriptor 3\n"
+      "  mooncage-init probe                            tries what sandboxes are made with\n"
       "  mooncage-init --version\n";
   fputs(text, stderr);
   return 2;
@@ -42,6 +44,7 @@ int main(int argc, char **argv)
     return 0;
   }
   if (argc == 2 && strcmp(argv[1], "spawner") == 0) return mcg_spawner_main();
+  if (argc == 2 && strcmp(argv[1], "probe") == 0) return mcg_probe_main();
   if (argc >= 2 && strcmp(argv[1], "server") == 0) return server_mode(argv + 2);
   return usage();
 }

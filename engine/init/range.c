@@ -77,17 +77,14 @@ static bool run_helper(const char *helper, pid_t pid, uint32_t own, uint32_t fir
   return status == 0;
 }
 
-static int by_helpers(const mcg_spawner_state *state, const mcg_box *box, mcg_failure *failure)
+static int by_helpers(pid_t pid, uid_t uid, gid_t gid, mcg_failure *failure)
 {
-  uint32_t uids = given("/etc/subuid", state->uid), gids = given("/etc/subgid", state->uid);
+  uint32_t uids = given("/etc/subuid", uid), gids = given("/etc/subgid", uid);
   if (!uids || !gids)
     return mcg_failure_set(
         failure, "maps", ENOENT,
-        "profile packages: no range of 65536 in /etc/subuid and /etc/subgid for uid %u",
-        state->uid);
-  if (run_helper("newuidmap", box->pid, state->uid, uids) &&
-      run_helper("newgidmap", box->pid, state->gid, gids))
-    return 0;
+        "profile packages: no range of 65536 in /etc/subuid and /etc/subgid for uid %u", uid);
+  if (run_helper("newuidmap", pid, uid, uids) && run_helper("newgidmap", pid, gid, gids)) return 0;
   return mcg_failure_set(failure, "maps", ENOENT,
                          "profile packages: newuidmap and newgidmap (package uidmap) failed");
 }
@@ -108,15 +105,25 @@ static int put(pid_t pid, const char *name, uint32_t first)
   return put == len ? 0 : -1;
 }
 
+static int by_root(pid_t pid, uint32_t uids, uint32_t gids, mcg_failure *failure)
+{
+  if (put(pid, "uid_map", uids) == 0 && put(pid, "gid_map", gids) == 0) return 0;
+  return mcg_failure_set(failure, "maps", errno, "map a range of uids");
+}
+
+int mcg_range_give(pid_t pid, uid_t uid, gid_t gid, mcg_failure *failure)
+{
+  return uid == 0 ? by_root(pid, FIRST, FIRST, failure) : by_helpers(pid, uid, gid, failure);
+}
+
 int mcg_range_write(const mcg_spawner_state *state, const mcg_box *box, mcg_jail_order *order,
                     mcg_failure *failure)
 {
   int rc = 0;
   if (!state->root)
-    rc = by_helpers(state, box, failure);
-  else if (put(box->pid, "uid_map", order->host_uid) < 0 ||
-           put(box->pid, "gid_map", order->host_gid) < 0)
-    rc = mcg_failure_set(failure, "maps", errno, "map a range of uids");
+    rc = by_helpers(box->pid, state->uid, state->gid, failure);
+  else
+    rc = by_root(box->pid, order->host_uid, order->host_gid, failure);
   if (rc == 0 && write(order->go[1], "g", 1) != 1)
     rc = mcg_failure_set(failure, "maps", errno, "wake the sandbox");
   return rc;

@@ -3,6 +3,7 @@
  *
  * The end of a command is EXIT, then what is left in its pipes, then (where we killed it) GONE. */
 #include "exec.h"
+#include "audit/audit.h"
 #include "decide/pipeline.h"
 #include "service/signals.h"
 #include "stream/stream_parts.h"
@@ -131,6 +132,7 @@ void mcg_exec_tell(mcg_exec *exec)
   mcg_error *error = mcg_steal_pointer(&exec->error);
   if (!error) fill_result(exec, &result);
   mcg_error_set_backend(error, exec->session->config->backend->id);
+  mcg_audit_redact(exec->session->engine, error);
   exec_unlink(exec);
   exec->events.on_done(exec->data, error ? NULL : &result, error);
   exec_unref(exec);

@@ -68,18 +68,36 @@ static char *get_resolved(void *ctx)
   return mcg_config_resolve(r->engine, r->text, r->len, &r->err);
 }
 
-/* core.resolve(config) -> what is in force with it, or nil, err; opens nothing */
-static int resolve(lua_State *L)
+/* The table at 1, as JSON, to what `get` makes of it. */
+static int answer(lua_State *L, const char *what, char *(*get)(void *ctx))
 {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 1);
-  mcg_lua_encode(L, 1, "config");
+  mcg_lua_encode(L, 1, what);
   struct resolving r = {.text = lua_tolstring(L, -1, &r.len)};
   r.engine = mcg_lua_engine(mcg_lua_host(L), &r.err);
-  if (!r.engine || !mcg_lua_text_from(L, get_resolved, &r)) return mcg_lua_nil_error(L, r.err);
+  if (!r.engine || !mcg_lua_text_from(L, get, &r)) return mcg_lua_nil_error(L, r.err);
   size_t len;
   const char *json = lua_tolstring(L, -1, &len);
   return mcg_lua_decode(L, json, len) < 0 ? 2 : 1;
+}
+
+/* core.resolve(config) -> what is in force with it, or nil, err; opens nothing */
+static int resolve(lua_State *L)
+{
+  return answer(L, "config", get_resolved);
+}
+
+static char *get_explained(void *ctx)
+{
+  struct resolving *r = ctx;
+  return mcg_network_explain(r->engine, r->text, r->len, &r->err);
+}
+
+/* core.explain_net(request) -> the answer of mcg_network_explain, or nil, err */
+static int explain_net(lua_State *L)
+{
+  return answer(L, "explain_net", get_explained);
 }
 
 /* core.check(config): raises where it is no plain data */
@@ -208,7 +226,11 @@ static const luaL_Reg functions[] = {
     {"reap", reap},
     {"audit_verify", audit_verify},
     {"resolve", resolve},
+<<<<<<< Updated upstream
     {"read_file", mcg_lua_read_file},
+=======
+    {"explain_net", explain_net},
+>>>>>>> Stashed changes
     {"check", check},
     {"exit", leave},
     {"error", new_error},

@@ -342,7 +342,7 @@ static int is_directory(lua_State *L)
 static int is_file(lua_State *L)
 {
   struct stat st;
-  lua_pushboolean(L, stat(luaL_checkstring(L, 1), &st) == 0 && !S_ISDIR(st.st_mode));
+  lua_pushboolean(L, stat(luaL_checkstring(L, 1), &st) == 0 && S_ISREG(st.st_mode));
   return 1;
 }
 

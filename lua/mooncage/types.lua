@@ -381,7 +381,7 @@ function mooncage.select(config) end
 function mooncage.rank(candidates, requirements, options) end
 
 ---Tries each mechanism of this machine. Waits.
----@return { checks: { name: string, ok: boolean, detail: string, fix: string? }[], backends: table }? report, mooncage.Error? err
+---@return { version: integer, ok: boolean, machine: table, checks: { name: string, state: "ok"|"no"|"off", ok: boolean, needed: boolean, detail: string, costs: string?, fix: string? }[], backends: table }? report, mooncage.Error? err
 function mooncage.doctor() end
 
 ---Removes what engines that no longer live have left. Waits.

@@ -82,6 +82,11 @@ check "also of a directory" gone
 rm -r "$work/dir"
 check "also with the directory" gives 1 '*' "mooncage audit verify '$work/dir'"
 check "and with the usual one" gives 1 '*' 'mv "$audits" "$audits.away"; mooncage audit verify; s=$?; mv "$audits.away" "$audits"; exit $s'
+mkfifo "$work/wait.jsonl"
+for how in show tail stats "tail -n 1"; do
+  check "audit $how waits for no pipe" gives 125 '' "timeout 20 mooncage audit $how '$work/wait.jsonl'" 'no ordinary file'
+done
+rm "$work/wait.jsonl"
 mkfifo "$work/pipe.jsonl"
 check "a pipe is no log" gives 1 '*' "timeout 20 mooncage audit verify '$work/pipe.jsonl'"
 rm "$work/pipe.jsonl"

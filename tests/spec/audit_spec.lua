@@ -250,6 +250,31 @@ describe("the audit log", function()
     assert.equal(1000, ended)
   end)
 
+  it("is not the only place without secrets: errors and log lines have none", function()
+    local secret = "hunter2/hunter2" -- also as base64, which nobody else would write
+    local kept, lines = mooncage.secret(secret), {}
+    local session = assert(mooncage.open {
+      audit = false, environment = { TOKEN = kept },
+      on_log = function(_, text) lines[#lines + 1] = text end,
+      guardrail = function(command)
+        if command.argv[1] == "warn" then return { warn = "beware of " .. secret } end
+        return command.argv[1] == "cat", "not with " .. secret
+      end,
+    })
+    local said = {}
+    for _, command in ipairs { { secret }, { "warn" }, { "cat", secret } } do
+      local _, err = session:exec(command, { cwd = command[1] == "cat" and "/" .. secret or nil })
+      if err then said[#said + 1] = err.message end
+    end
+    said[#said + 1] = select(2, session:read(secret)).message
+    session:close()
+    assert.equal(3, #said)
+    local all = table.concat(said, "\n") .. table.concat(lines, "\n")
+    assert.is_nil(all:find("hunter2", 1, true))
+    assert.matches("not with ***", said[1], 1, true)
+    assert.matches("beware of ***", all, 1, true)
+  end)
+
   it("has no secret in it, however it got there", function()
     local secret = mooncage.secret "very/secret"
     local session = assert(mooncage.open {

@@ -133,6 +133,13 @@ MCG_API const char *mcg_nearest(const char *word, const char *const *names);
  * none of the configuration's values. Free with free(). */
 MCG_API char *mcg_config_resolve(mcg_engine *engine, const char *config, size_t len,
                                  mcg_error **err);
+/* What the network of a configuration would do with one connection; nothing is opened or looked up.
+ * The request: {"config":{"network":...},"target":"HOST:PORT"}, with "address" as if the name were at
+ * that one, with "tenant" and "overrides" as what a tenant makes of the configuration. The answer:
+ * {"allowed","by","rule","index","reason","target":{"name","address","port"}}, and "sni",
+ * "terminate_tls" and "headers" (names) where the rule has them. Free with free(). */
+MCG_API char *mcg_network_explain(mcg_engine *engine, const char *request, size_t len,
+                                  mcg_error **err);
 /* SHA-256 of the bytes as 64 lower-case hexadecimal digits. Without libcrypto: `unavailable`. */
 MCG_API int mcg_sha256_hex(const void *bytes, size_t len, char out[65], mcg_error **err);
 
@@ -489,7 +496,9 @@ MCG_API int mcg_project_apply(mcg_session *session, const char *options, mcg_tex
 
 /* ---- the machine -------------------------------------------------------------------------- */
 
-/* Tries each mechanism: {"checks":[{"name","ok","detail","fix"}],"backends":[...]}. */
+/* Tries each mechanism: {"version":1,"ok","machine":{...},"checks":[{"name","state","ok","needed","detail",
+ * "costs","fix"}],"backends":[...]}; `ok`: all is there that the default sandbox needs. Waits for
+ * processes that it starts. */
 MCG_API int mcg_doctor(mcg_engine *engine, mcg_text_done done, void *data, mcg_error **err);
 /* Removes what engines that no longer live have left: {"removed":[{"kind","name"}]}. */
 MCG_API int mcg_reap(mcg_engine *engine, bool dry_run, mcg_text_done done, void *data,

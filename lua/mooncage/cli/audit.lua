@@ -185,9 +185,17 @@ local function show_event(event, raw)
   return output.write(straight(require "mooncage.plain"(line)) .. "\n")
 end
 
+---A log to read; a pipe is not waited for.
+local function open_log(path)
+  if not system.is_file(path) and system.real_path(path) then
+    return nil, path .. ": is no ordinary file"
+  end
+  return io.open(path, "rb")
+end
+
 ---Calls fn(event, raw) for each line of a file; a line that is none is passed over, and counted.
 local function each_event(path, fn)
-  local file, why = io.open(path, "rb")
+  local file, why = open_log(path)
   if not file then return failed(why, "name a file that is there") end
   local bad = 0
   for raw in file:lines() do
@@ -227,7 +235,7 @@ end
 local function follow(path, from, flags)
   local rest = ""
   while true do
-    local file = io.open(path, "rb")
+    local file = open_log(path)
     if file then
       local size = file:seek "end"
       if size < from then from, rest = 0, "" end -- another file is there
@@ -259,7 +267,7 @@ local function tail(line)
     end)
     if not ok then return nil, err end
     if i == #files then
-      local file = io.open(files[i], "rb")
+      local file = open_log(files[i])
       at = file and file:seek "end" or 0
       if file then file:close() end
     end

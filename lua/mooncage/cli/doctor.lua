@@ -6,25 +6,37 @@ local output = require "mooncage.cli.output"
 
 local doctor = {}
 
----Is the backend that isolates usable? That decides the exit status.
-local function jail_works(report)
-  for _, backend in ipairs(report.backends or {}) do
-    if backend.id == "jail" then return backend.usable ~= false and backend.ok ~= false end
-  end
-  return false
+local function print_machine(where)
+  local said = { where.kernel, where.root and "as root" or ("as uid %d"):format(where.uid) }
+  if where.container then said[#said + 1] = "in a container (" .. where.container .. ")" end
+  if where.ci then said[#said + 1] = "on " .. where.ci end
+  if where.wsl then said[#said + 1] = "in WSL" end
+  output.write(table.concat(said, ", ") .. "\n")
 end
+
+local MARKS = { ok = { "green", "ok  " }, no = { "red", "no  " }, off = { "yellow", "-   " } }
 
 local function print_checks(checks)
   local width = 10
   for _, check in ipairs(checks) do width = math.max(width, #check.name) end
+  local under = (" "):rep(width + 6)
   for _, check in ipairs(checks) do
-    local mark = check.ok and output.paint_out("green", "ok  ") or output.paint_out("red", "no  ")
+    local mark = MARKS[check.state]
     local name = check.name .. (" "):rep(width - #check.name)
-    output.write(("%s%s  %s\n"):format(mark, name, check.detail or ""))
-    if not check.ok and check.fix then
-      output.write(("    %s  fix: %s\n"):format((" "):rep(width), check.fix))
-    end
+    output.write(("%s%s  %s\n"):format(output.paint_out(mark[1], mark[2]), name,
+      check.detail or ""))
+    if check.costs then output.write(("%swithout it: %s\n"):format(under, check.costs)) end
+    if check.fix then output.write(("%sfix: %s\n"):format(under, check.fix)) end
   end
+end
+
+---The names of what the default sandbox needs and has not.
+local function missing(checks)
+  local names = {}
+  for _, check in ipairs(checks) do
+    if check.needed and not check.ok then names[#names + 1] = check.name end
+  end
+  return table.concat(names, ", ")
 end
 
 local function print_backends(backends)
@@ -48,10 +60,13 @@ function doctor.main(line)
   if output.is_json() then
     if not output.document(report) then return exit.FAILED end
   else
+    print_machine(report.machine)
     print_checks(report.checks)
     print_backends(report.backends or {})
+    output.write(report.ok and "the default sandbox works here\n"
+      or ("the default sandbox does not work here: %s\n"):format(missing(report.checks)))
   end
-  return jail_works(report) and exit.OK or 1
+  return report.ok and exit.OK or exit.SCRIPT
 end
 
 return doctor

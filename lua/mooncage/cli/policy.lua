@@ -1,5 +1,5 @@
--- policy.lua: `mooncage policy`: loads policies, runs the tests beside them, and says what the
--- configured guardrail would decide about a command.
+-- policy.lua: `mooncage policy`: loads policies, runs the tests beside them, and says what would
+-- be decided about a command or a connection.
 local core = require "mooncage.core"
 local exit = require "mooncage.cli.exit"
 local loader = require "mooncage.policy"
@@ -186,6 +186,10 @@ local actions = { check = check, test = test }
 
 function actions.explain(line)
   return require "mooncage.cli.policy_explain"(line)
+end
+
+actions["explain-net"] = function(line)
+  return require "mooncage.cli.explain_net"(line)
 end
 
 ---@param line mooncage.cli.Line

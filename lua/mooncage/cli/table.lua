@@ -133,11 +133,23 @@ flags.exec = {
 
 flags.policy = {
   { name = "shell", help = "explain: CMD is one text for the shell, as session:exec takes it." },
-  { name = "tenant", value = "ID", type = "name", help = "explain: on whose behalf." },
+  { name = "tenant", value = "ID", type = "name",
+    help = "explain, explain-net: on whose behalf." },
   { name = "tool", value = "NAME", type = "name",
     help = "explain: as which tool it counts, instead of shell." },
+<<<<<<< Updated upstream
   { name = "untrusted",
     help = "check, test: run the policy as a stranger's, in a process of its own." },
+=======
+  { name = "policy", value = "FILE", type = "name", complete = "file",
+    help = "explain-net: the rules of this Lua file, which returns them or a configuration." },
+  { name = "allow", value = "HOST[:PORT]", type = "name", many = true,
+    help = "explain-net: with this rule, too." },
+  { name = "deny", value = "HOST[:PORT]", type = "name", many = true,
+    help = "explain-net: with this rule that denies, too." },
+  { name = "address", value = "ADDRESS", type = "name",
+    help = "explain-net: as if HOST were at this address." },
+>>>>>>> Stashed changes
 }
 
 flags.reap = {
@@ -348,8 +360,16 @@ local commands = {
     summary = "Try each mechanism here and say how to mend what does not work",
     usage = { "mooncage doctor" },
     description = {
-      "Exits 0 when the jail backend can be used, 1 when not. For what is not in force, the "
-        .. "command that mends it is shown.",
+      "Each mechanism is used once, in a process or sandbox that is thrown away: namespaces, the "
+        .. "system calls, seccomp, Landlock, cgroups, mounts, id ranges, what network policies "
+        .. "need, the audit log, OpenSSL. ok: it works for this user. no: it does not; what that "
+        .. "costs, and the command that mends it, are shown. -: not for this user or machine, "
+        .. "and nothing is wrong. After that comes what is in force in a default sandbox.",
+      "Exits 0 when all is there that the default sandbox needs, 1 when not. With --json: "
+        .. "version (1), ok, machine (kernel, uid, root, wsl, and container and ci where it is in "
+        .. "one), checks (name, state \"ok\", \"no\" or \"off\", ok, needed, detail; costs and fix "
+        .. "where the state is no), and backends. Keys may be added; none goes or changes its "
+        .. "meaning while version is 1.",
     },
     flags = {},
     takes = "nothing",
@@ -384,6 +404,7 @@ local commands = {
       "mooncage policy check [--untrusted] FILE...",
       "mooncage policy test [--untrusted] FILE...|DIR",
       "mooncage policy explain [flags] -- CMD [ARG...]",
+      "mooncage policy explain-net [flags] HOST:PORT",
     },
     description = {
       "check loads each policy (a file, a directory of them, or the name of a built-in one) and "
@@ -395,6 +416,9 @@ local commands = {
       "explain says what the configured tenants, selector, allowed_tools and guardrail would "
         .. "decide about CMD, why, and by which rule; nothing is run. Exits 0 when CMD would run, "
         .. "126 when not.",
+      "explain-net says whether a sandbox may connect to HOST:PORT, why, and by which rule of the "
+        .. "network; nothing is looked up. Exits 0 when it may, 126 when not, 2 when a rule or "
+        .. "HOST:PORT is wrong.",
     },
     flags = { flags.policy },
     takes = "action",
@@ -402,11 +426,14 @@ local commands = {
       { name = "check", least = 1, most = 1000, complete = "file" },
       { name = "test", least = 1, most = 1000, complete = "file" },
       { name = "explain", least = 0, most = 0, command = true },
+      { name = "explain-net", least = 1, most = 1 },
     },
     examples = {
       { "mooncage policy test policies/", "every policy of a directory" },
       { "mooncage policy check ./my_selector.lua", "" },
       { "mooncage policy explain -- rm -rf build", "would that run here?" },
+      { "mooncage policy explain-net --allow '*.example.org' pypi.example.org:443",
+        "may it connect there?" },
     },
   },
   {
