@@ -226,11 +226,8 @@ static const luaL_Reg functions[] = {
     {"reap", reap},
     {"audit_verify", audit_verify},
     {"resolve", resolve},
-<<<<<<< Updated upstream
     {"read_file", mcg_lua_read_file},
-=======
     {"explain_net", explain_net},
->>>>>>> Stashed changes
     {"check", check},
     {"exit", leave},
     {"error", new_error},

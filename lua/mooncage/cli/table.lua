@@ -137,10 +137,8 @@ flags.policy = {
     help = "explain, explain-net: on whose behalf." },
   { name = "tool", value = "NAME", type = "name",
     help = "explain: as which tool it counts, instead of shell." },
-<<<<<<< Updated upstream
   { name = "untrusted",
     help = "check, test: run the policy as a stranger's, in a process of its own." },
-=======
   { name = "policy", value = "FILE", type = "name", complete = "file",
     help = "explain-net: the rules of this Lua file, which returns them or a configuration." },
   { name = "allow", value = "HOST[:PORT]", type = "name", many = true,
@@ -149,7 +147,6 @@ flags.policy = {
     help = "explain-net: with this rule that denies, too." },
   { name = "address", value = "ADDRESS", type = "name",
     help = "explain-net: as if HOST were at this address." },
->>>>>>> Stashed changes
 }
 
 flags.reap = {
