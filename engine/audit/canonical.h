@@ -39,6 +39,10 @@ bool mcg_secrets_add(mcg_secrets *secrets, const void *bytes,
                      size_t len); /* copies; false: nomem */
 /* As they were given, a list of base64 texts, for another engine of the same user. NULL: no memory. */
 json_t *mcg_secrets_json(const mcg_secrets *secrets);
+/* Each secret in `bytes` becomes as many asterisks. NULL is fine. */
+void mcg_secrets_mask(const mcg_secrets *secrets, char *bytes, size_t len);
+/* How many bytes at the end may be the start of a secret that goes on behind them. */
+size_t mcg_secrets_tail(const mcg_secrets *secrets, const char *bytes, size_t len);
 /* `bytes` with each secret in it as ***: themselves where there is none (*fresh NULL), else in *fresh,
  * which the caller frees. NULL: no memory. `secrets` may be NULL. */
 const char *mcg_redact(const mcg_secrets *secrets, const char *bytes, size_t len, size_t *out_len,

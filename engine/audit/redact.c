@@ -171,3 +171,24 @@ const char *mcg_redact(const mcg_secrets *secrets, const char *bytes, size_t len
   }
   return bytes;
 }
+
+void mcg_secrets_mask(const mcg_secrets *secrets, char *bytes, size_t len)
+{
+  for (size_t i = 0; secrets && i < secrets->count; i++) {
+    const secret *one = &secrets->list[i];
+    char *at = bytes, *end = bytes + len;
+    while ((at = memmem(at, (size_t)(end - at), one->bytes, one->len)))
+      at = (char *)memset(at, '*', one->len) + one->len;
+  }
+}
+
+size_t mcg_secrets_tail(const mcg_secrets *secrets, const char *bytes, size_t len)
+{
+  size_t longest = 0;
+  for (size_t i = 0; secrets && i < secrets->count; i++) {
+    const secret *one = &secrets->list[i];
+    for (size_t n = one->len - 1 < len ? one->len - 1 : len; n > longest; n--)
+      if (memcmp(bytes + len - n, one->bytes, n) == 0) longest = n;
+  }
+  return longest;
+}
