@@ -107,17 +107,28 @@ static void task_main(void *arg)
   task->fn(task->arg);
 }
 
-static void task_ended(void *arg)
+static void task_link(mcg_egress_task *task)
 {
-  mcg_egress_task *task = arg;
+  task->after = task->egress->tasks;
+  if (task->after) task->after->before = task;
+  task->egress->tasks = task;
+}
+
+static void task_unlink(mcg_egress_task *task)
+{
   mcg_egress *egress = task->egress;
   if (task->before)
     task->before->after = task->after;
   else
     egress->tasks = task->after;
   if (task->after) task->after->before = task->before;
-  free(task);
   mcg_wait_wake(egress->engine, &egress->ended);
+}
+
+static void task_ended(void *arg)
+{
+  task_unlink(arg);
+  free(arg);
 }
 
 int mcg_egress_start_task(mcg_egress *egress, mcg_fiber_fn fn, void *arg, mcg_fiber **out,
@@ -132,9 +143,7 @@ int mcg_egress_start_task(mcg_egress *egress, mcg_fiber_fn fn, void *arg, mcg_fi
     free(task);
     return -1;
   }
-  task->after = egress->tasks;
-  if (task->after) task->after->before = task;
-  egress->tasks = task;
+  task_link(task);
   if (out) *out = task->fiber;
   return 0;
 }
@@ -365,6 +374,7 @@ int mcg_egress_set(mcg_session *session, mcg_policy *policy, mcg_error **err)
     return mcg_fail(err, MCG_UNSUPPORTED,
                     "open it with a network policy: network = { allow = { ... } }",
                     "the session has no gateway, so its network cannot be changed");
+  if (egress->ending) return mcg_fail(err, MCG_UNAVAILABLE, NULL, "the session is closed");
   if (mcg_policy_redirects(policy) && !egress->redirected)
     return mcg_fail(err, MCG_UNENFORCEABLE,
                     "name single ports, or open the session with a policy that has as many",
@@ -379,7 +389,12 @@ int mcg_egress_set(mcg_session *session, mcg_policy *policy, mcg_error **err)
     after = one->after;
     mcg_connection_judge_again(one);
   }
-  return listen_as_told(egress, err);
+  /* The gateway stays until this fiber has gone from it. */
+  mcg_egress_task self = {.egress = egress, .fiber = mcg_fiber_current(egress->engine)};
+  task_link(&self);
+  int rc = listen_as_told(egress, err);
+  task_unlink(&self);
+  return rc;
 }
 
 json_t *mcg_egress_log(const mcg_session *session)

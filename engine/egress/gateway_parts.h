@@ -75,8 +75,9 @@ struct mcg_connection {
   mcg_relay *relay; /* while it runs */
   mcg_wait wait;    /* for its end */
   mcg_relay_end end;
-  bool relayed;    /* `end` holds */
-  const char *cut; /* why it was ended from outside; static */
+  bool relayed;       /* `end` holds */
+  const char *cut;    /* why it was ended from outside; static */
+  mcg_policy *policy; /* that it was judged by last: its verdict is borrowed from there */
 };
 
 /* ---- gateway.c ---------------------------------------------------------------------------- */
