@@ -53,6 +53,15 @@ no_secret_shown() {
   return $code
 }
 check "a secret is in no argument, and in no file" no_secret_shown
+exposed() {
+  local kept url
+  kept=$(mooncage create --expose 8080 2>"$work/stderr") || return 1
+  url=$(sed -n 's/.*port 8080 of the sandbox: //p' "$work/stderr")
+  gives 0 kept "mooncage exec $kept -- sh -c 'echo kept > page; python3 -m http.server 8080 >log 2>&1 & true'
+    for i in \$(seq 200); do curl -sf $url/page && exit; sleep 0.05; done" && mooncage stop "$kept" >"$work/out" &&
+    gives 7 '' "curl -s $url/page"
+}
+check "--expose: the keeper holds the port" exposed
 check "stop" gives 0 "$id" "mooncage stop $id"
 check "it is gone" gives 125 '' "mooncage exec $id -- true" "no session $id"
 check "stop of what is gone" gives 125 '' "mooncage stop $id" "no session"
