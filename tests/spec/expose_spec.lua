@@ -1,4 +1,4 @@
--- Ports of a sandbox that the host can reach. The client is python3, outside, as a browser would be.
+-- Ports of a sandbox that the host can reach. The client is python3, outside, as a browser is.
 local mooncage = require "mooncage"
 local support = require "support"
 
@@ -18,7 +18,7 @@ while True: threading.Thread(target=serve, args=(s.accept()[0],)).start()
 ]]
 
 -- Sends each word over a connection of its own, all open at once, and prints the answers.
-local CLIENT = [[
+local CLIENT = [==[
 import socket, sys
 def connect(url):
   if url.startswith("unix:"):
@@ -38,9 +38,9 @@ try:
   for c, word in zip(every, sys.argv[2:]): c.sendall(word.encode()); c.shutdown(socket.SHUT_WR)
   print(" ".join(rest(c).decode() for c in every))
 except ConnectionRefusedError: print("refused")
-except ConnectionResetError: print("reset")
+except ConnectionResetError: print("reset", flush=True)
 except FileNotFoundError: print("no socket")
-]]
+]==]
 
 ---What the client says; the engine turns meanwhile.
 local function ask(outside, url, ...)
@@ -50,7 +50,7 @@ local function ask(outside, url, ...)
 end
 
 local function serve(session, address, port)
-  local process = assert(session:start { "python3", "-u", "-c", SERVER, address, tostring(port) })
+  local process = assert(session:start { "python3", "-c", SERVER, address, tostring(port) })
   assert.equal("stands\n", assert(process:read()))
   return process
 end
@@ -111,12 +111,12 @@ describe("expose", function()
     with_both({}, function(session, outside)
       local url = assert(session:expose(8080))
       serve(session, "127.0.0.1", 8080)
-      local waiting = assert(outside:start { "python3", "-uc", [[
+      local waiting = assert(outside:start { "python3", "-c", [[
 import socket, sys
 c = socket.create_connection(sys.argv[1].rsplit("/", 1)[1].rsplit(":", 1))
-c.sendall(b"a"); c.recv(1); print("connected")
-try: c.recv(1); print("end")
-except ConnectionResetError: print("reset")
+c.sendall(b"a"); c.recv(1); print("connected", flush=True)
+try: c.recv(1); print("end", flush=True)
+except ConnectionResetError: print("reset", flush=True)
 ]], url })
       assert.equal("connected\n", assert(waiting:read()))
       assert(session:close())

@@ -104,7 +104,8 @@ local function run_script(line)
         code = "invalid",
         message = ("--%s is for a command, not for a script"):format(name),
         fix = name == "tool" and "in the script say session:exec(cmd, { tool = \"NAME\" })"
-          or "in the script use session:upload, session:download, session:diff, session:apply or session:expose",
+          or "in the script use session:upload, session:download, session:diff, session:apply or "
+            .. "session:expose",
       }
     end
   end

@@ -75,8 +75,8 @@ flags.copy_in = { flags.copies[1] }
 
 flags.expose = {
   { name = "expose", value = "PORT[:HOSTPORT]", type = "exposed", many = true,
-    help = "Let the host reach this port of the sandbox, on 127.0.0.1, at HOSTPORT or at one that is "
-      .. "free; which one is said on stderr." },
+    help = "Let the host reach this port of the sandbox, on 127.0.0.1, at HOSTPORT or at one that "
+      .. "is free; which one is said on stderr." },
 }
 
 flags.project = {
