@@ -57,7 +57,7 @@ struct mcg_egress {
   bool ending;
   mcg_wait ended;             /* mcg_egress_end waits here for tasks and handles */
   uv_timer_t pause;           /* descriptors ran out: listeners are held until then */
-  char denied[MCG_NAME_ROOM]; /* the stub's last refusal, and when: IPv4 and IPv6 are asked apart */
+  char denied[MCG_NAME_ROOM + 128]; /* the stub's last refusal, and when: IPv4 and IPv6 are asked apart */
   uint64_t denied_ms;
 };
 
