@@ -11,16 +11,21 @@
 -- goes before ask, ask before allow, and `default` ("deny") is for what no rule says. "rm" in deny
 -- and ask means /bin/rm too; in allow a program is meant as it is written.
 --
--- Shell text that is not one simple command of plain words is denied, unless `shell` holds it to
--- the letter. Programs that run others (env, nice, timeout, sh -c …) are judged by what they run,
--- and denied where that cannot be told. Variables that change what a program is (PATH, LD_PRELOAD
--- …) are denied unless `env` names them.
+-- Shell text is read as the shell reads it, and every simple command in it is judged, wherever it
+-- stands; so is what programs like env, xargs, sudo, find -exec or sh -c are told to run. What cannot
+-- be told (a program's name that is put in at run time, code for an interpreter, grammar that shells
+-- do not agree on) is denied, or what `unknown` says; `shell` holds texts that are fine to the letter.
+-- `write` and `read` name files for redirections. Variables that change what a program is (PATH,
+-- LD_PRELOAD ...) are denied unless `env` names them.
 --
--- This keeps an agent from what you do not want done. It is no wall: a program that is allowed may
--- do more than its name says. The sandbox is the wall.
+-- This keeps an agent from what you do not want done. It is advice, and no wall: a program that is
+-- allowed may do more than its name says. The sandbox is the wall.
 
-local KEYS = { allow = true, ask = true, deny = true, shell = true, env = true, default = true }
-local DEFAULTS = { allow = true, ask = true, deny = true }
+local KEYS = {
+  allow = true, ask = true, deny = true, shell = true, env = true, default = true, unknown = true,
+  write = true, read = true,
+}
+local VERDICTS = { allow = true, ask = true, deny = true }
 
 local function fail(text, ...) error("command_guardrail: " .. text:format(...), 0) end
 
@@ -88,82 +93,100 @@ end
 
 local function base_name(word) return word:match "([^/]*)$" end
 
----The rule that the words fit, if any. `loose`: a program is known by its last name too.
-local function find(rules, words, loose)
+---Can a word that begins so fit?
+local function prefix_fits(pieces, prefix)
+  local first = pieces[1]
+  local n = math.min(#first, #prefix)
+  return first:sub(1, n) == prefix:sub(1, n) and (#pieces > 1 or #prefix <= #first)
+end
+
+---Does one word of a command fit one of a rule? true, false, or "may": that is known at run time.
+local function fits_word(pieces, word, put_in)
+  if not put_in then return word_fits(pieces, word) end
+  if #pieces == 2 and pieces[1] == "" and pieces[2] == "" and not put_in.many then return true end
+  return prefix_fits(pieces, put_in.prefix) and "may"
+end
+
+---Does a command fit a rule? true, false or "may". `loose`: a program is known by its last name too.
+local function fits(rule, command, loose)
+  local words, put_in, may = command.words, command.places, false
+  for k = 1, #rule.words do
+    local word = words[k]
+    if word == nil then return false end
+    local said = fits_word(rule.words[k], word, put_in[k])
+    if not said and k == 1 and loose and not put_in[1] then
+      said = word_fits(rule.words[1], base_name(word))
+    end
+    if not said then return false end
+    may = may or said == "may"
+    if put_in[k] and put_in[k].many then return "may" end
+  end
+  for k = #rule.words + 1, #words do
+    if put_in[k] and put_in[k].many and not rule.open then return "may" end
+  end
+  if not rule.open and #words ~= #rule.words then return false end
+  return may and "may" or true
+end
+
+---The first rule that a command surely fits, and the first that it may fit.
+local function find(rules, command, loose)
+  local perhaps
   for _, rule in ipairs(rules) do
-    local fits = #words == #rule.words or rule.open and #words > #rule.words
-    for k = 1, fits and #rule.words or 0 do
-      local pieces = rule.words[k]
-      local fit = word_fits(pieces, words[k])
-      if not fit and k == 1 and loose then fit = word_fits(pieces, base_name(words[1])) end
-      if not fit then
-        fits = false
-        break
-      end
-    end
-    if fits then return rule.text end
+    local said = fits(rule, command, loose)
+    if said == true then return rule end
+    if said == "may" then perhaps = perhaps or rule end
   end
+  return nil, perhaps
 end
 
--- ---- programs that run others ------------------------------------------------------------------
+-- ---- files and variables -----------------------------------------------------------------------
 
-local SHELLS = { sh = true, bash = true, dash = true, ash = true, ksh = true, zsh = true }
-
--- Name -> how many words of its own come before the command. Options of theirs are not understood.
-local WRAPPERS = {
-  env = 0, nice = 0, nohup = 0, setsid = 0, time = 0, command = 0, exec = 0, builtin = 0,
-  stdbuf = 0, ionice = 0, xargs = 0, sudo = 0, doas = 0, busybox = 0, toybox = 0, watch = 0,
-  chroot = 1, timeout = 1, taskset = 1, chrt = 1, setarch = 1, flock = 1, unshare = 0, nsenter = 0,
-  strace = 0, ltrace = 0, script = 0, runuser = 0, su = 0, setpriv = 0, prlimit = 0, catchsegv = 0,
-}
-
--- Words that have the shell run text it was not shown.
-local OPAQUE = { eval = true, source = true, ["."] = true, trap = true, alias = true }
-
-local function rest(words, from)
-  local list = {}
-  for i = from, #words do list[#list + 1] = words[i] end
-  return list
+local function read_patterns(options, name, always)
+  local list = options[name]
+  if list ~= nil and type(list) ~= "table" then
+    fail("%s must be a list of file names, not a %s", name, type(list))
+  end
+  local patterns = {}
+  for i, text in ipairs(list or {}) do
+    if type(text) ~= "string" or text == "" then fail("%s[%d] must be a file's name", name, i) end
+    patterns[i] = pieces_of(text)
+  end
+  for _, text in ipairs(always) do patterns[#patterns + 1] = { text } end
+  if list == nil and (options.default == "allow") then patterns[#patterns + 1] = { "", "" } end
+  return patterns
 end
 
----What a wrapper runs: its words; or nil and why that cannot be told. false: it runs nothing else.
-local function inner_of(words)
-  local name = base_name(words[1])
-  if OPAQUE[words[1]] then return nil, ("what %s runs cannot be told"):format(words[1]) end
-  if name:match "^ld%-linux" or name:match "^ld%-musl" then
-    return nil, "a loader runs whatever it is given"
+---A pattern never leads up by "..", nor to the network by bash's /dev/tcp.
+local function file_fits(patterns, path)
+  local up = ("/" .. path .. "/"):find("/../", 1, true)
+  local network = path:match "^/+dev/+tcp/" or path:match "^/+dev/+udp/"
+  for _, pieces in ipairs(patterns) do
+    local literal = #pieces == 1
+    if (literal or not up) and (not network or pieces[1]:sub(1, 5) == "/dev/")
+      and word_fits(pieces, path) then return true end
   end
-  if SHELLS[name] then
-    if not words[2] then return nil, ("%s runs what it reads"):format(name) end
-    if words[2] ~= "-c" and words[2]:sub(1, 1) == "-" then
-      return nil, ("only %s -c TEXT is understood"):format(name)
-    end
-    if words[2] ~= "-c" then return false end
-    if #words ~= 3 then return nil, ("only %s -c TEXT is understood"):format(name) end
-    return mooncage.words(words[3])
-  end
-  local own = WRAPPERS[name]
-  if not own then return false end
-  local from = 2 + own
-  if name == "env" and words[2] and words[2]:find("=", 2, true) then
-    return nil, "env sets variables"
-  end
-  if not words[from] then return false end
-  for i = 2, from do
-    if words[i]:sub(1, 1) == "-" then
-      return nil, ("options of %s are not understood"):format(name)
-    end
-  end
-  return rest(words, from)
+  return false
 end
 
--- Variables that change which program runs, or what it is.
+-- Variables that change which program runs, or what it is: names, and beginnings of names.
+local DANGEROUS = {}
+for name in ([[PATH IFS ENV PS1 PS2 PS4 PROMPT_COMMAND SHELLOPTS BASHOPTS CDPATH GLOBIGNORE FPATH
+    ZDOTDIR EDITOR VISUAL PAGER MANPAGER BROWSER SHELL TAR_OPTIONS RSYNC_RSH CVS_RSH MAKEFLAGS
+    GCONV_PATH LOCPATH NLSPATH HOSTALIASES RES_OPTIONS OPENSSL_CONF SSH_ASKPASS SUDO_ASKPASS
+    JAVA_TOOL_OPTIONS CLASSPATH RUSTC_WRAPPER GOFLAGS INPUTRC POSIXLY_CORRECT]]):gmatch "%S+" do
+  DANGEROUS[name] = true
+end
+local BEGINNINGS = { "LD_", "GIT_", "PYTHON", "PERL", "NODE_", "RUBY", "BASH_", "LUA_", "DYLD_",
+  "LESS", "npm_config_", "PIP_", "CARGO_" }
+-- Only where a text sets them: the operator may give a command a home of its own.
+local IN_TEXT = { HOME = true, XDG_CONFIG_HOME = true }
+
 local function is_dangerous(name)
-  return name == "PATH" or name == "IFS" or name == "ENV" or name == "BASH_ENV" or name == "PS4"
-    or name == "PROMPT_COMMAND" or name == "SHELLOPTS" or name == "BASHOPTS" or name == "CDPATH"
-    or name:sub(1, 3) == "LD_" or name:sub(1, 4) == "GIT_" or name:sub(1, 6) == "PYTHON"
-    or name:sub(1, 4) == "PERL" or name:sub(1, 5) == "NODE_" or name:sub(1, 4) == "RUBY"
-    or not name:match "^[%a_][%w_]*$"
+  if DANGEROUS[name] or not name:match "^[%a_][%w_]*$" then return true end
+  for _, beginning in ipairs(BEGINNINGS) do
+    if name:sub(1, #beginning) == beginning then return true end
+  end
+  return false
 end
 
 -- ---- the decision ------------------------------------------------------------------------------
@@ -179,70 +202,190 @@ local function set_of(list, name)
 end
 
 ---search_files' own command: grep with these options reads, whatever the pattern and the path are.
-local function is_search(command, words)
-  return command.tool == "search_files" and #words == 6 and words[1] == "grep"
+local function is_search(facts, words)
+  return facts.tool == "search_files" and #words == 6 and words[1] == "grep"
     and (words[2] == "-rnIZE" or words[2] == "-rnIZF") and words[3] == "-e" and words[5] == "--"
 end
 
-return function(options)
+-- In a text for the shell these run nothing and write nothing; what they set is looked at.
+local HARMLESS = {}
+for name in (": true false test [ break continue return exit shift read wait export readonly local")
+  :gmatch "%S+" do
+  HARMLESS[name] = true
+end
+
+---Does a rule name this word of a command, and not only let it pass?
+local function names_word(rule, place)
+  local pieces = place and rule.words[place]
+  return pieces ~= nil and table.concat(pieces) ~= ""
+end
+
+---A command as it is shown: not too long.
+local function shown(words)
+  local text = table.concat(words, " ")
+  return #text > 60 and text:sub(1, 57) .. "..." or text
+end
+
+---Where in the text a command stands, for a reason; nothing where there is but one.
+local function where(commands, command)
+  if #commands == 1 then return "" end
+  local parts, outer = {}, commands[command.inside]
+  parts[1] = command.words[1] and ("%q at byte %d"):format(shown(command.words), command.at)
+    or ("at byte %d"):format(command.at)
+  while outer do
+    parts[#parts + 1] = ("run by %q"):format(outer.words[1])
+    outer = commands[outer.inside]
+  end
+  return (" (%s)"):format(table.concat(parts, ", "))
+end
+
+local function read_options(options)
   for key in pairs(options) do
     if not KEYS[key] then
-      fail("unknown option '%s': it takes allow, ask, deny, shell, env and default", tostring(key))
+      fail("unknown option '%s': it takes allow, ask, deny, shell, env, default, unknown, write "
+        .. "and read", tostring(key))
     end
   end
-  local default = options.default or "deny"
-  if not DEFAULTS[default] then
-    fail("default must be allow, ask or deny, not %s", tostring(default))
+  for _, key in ipairs { "default", "unknown" } do
+    if options[key] ~= nil and not VERDICTS[options[key]] then
+      fail("%s must be allow, ask or deny, not %s", key, tostring(options[key]))
+    end
   end
-  local allow, ask, deny = read_rules(options, "allow"), read_rules(options, "ask"),
-    read_rules(options, "deny")
-  local texts, variables = set_of(options.shell or {}, "shell"), set_of(options.env or {}, "env")
+  return {
+    allow = read_rules(options, "allow"), ask = read_rules(options, "ask"),
+    deny = read_rules(options, "deny"), default = options.default or "deny",
+    unknown = options.unknown or "deny", texts = set_of(options.shell or {}, "shell"),
+    variables = set_of(options.env or {}, "env"),
+    write = read_patterns(options, "write", { "/dev/null", "/dev/stdout", "/dev/stderr" }),
+    read = read_patterns(options, "read", { "/dev/null", "/dev/stdin" }),
+  }
+end
 
-  local function judge(command, words, depth)
-    if depth > 8 then return false, "programs that run programs, nested too deeply", "wrapper" end
-    local name = words[1]
-    if name:find "[^\33-\126]" then
-      return false, "the program's name holds more than plain characters", "name"
-    end
-    local rule = find(deny, words, true)
-    if rule then return false, "a rule denies it", rule end
-    local inner, why = inner_of(words)
-    local asked = find(ask, words, true)
-    local allowed = find(allow, words, false)
-    if inner then
-      local said, reason, by = judge(command, inner, depth + 1)
-      if said == false and (by ~= "default" or not allowed) then return said, reason, by end
-      if said == "ask" and not asked then return said, reason, by end
-      if said == true and not asked then return said, reason, by end
-    elseif inner == nil and not allowed then
-      return false, why, "wrapper"
-    end
-    if asked then return "ask", "a rule asks", asked end
-    if allowed then return true, nil, allowed end
-    if is_search(command, words) then return true, nil, "search_files" end
-    if default == "allow" then return true, nil, "default" end
-    if default == "ask" then return "ask", "no rule is about it", "default" end
-    return false, "no rule allows it", "default"
-  end
+---What is not understood: false or "ask" and why; nil where it is let pass.
+local function unknown(rules, why)
+  if rules.unknown == "allow" then return nil end
+  return rules.unknown == "ask" and "ask", why, "unknown"
+end
 
-  return function(command)
-    for _, name in ipairs(command.env_names or {}) do
-      if is_dangerous(name) and not variables[name] then
+local function judge_variables(rules, command)
+  for _, name in ipairs(command.assigns or {}) do
+    local own = name == "IFS" and command.words[1] == "read" -- for that command alone
+    if (is_dangerous(name) or IN_TEXT[name]) and not own and not rules.variables[name] then
+      return false, ("the variable %s is set"):format(name), "env"
+    end
+  end
+end
+
+local function judge_files(rules, command)
+  for _, redirect in ipairs(command.redirects or {}) do
+    local op, to = redirect.op, redirect.to
+    local copies = op:sub(-1) == "&" and to:match "^%d*%-?$"
+    if op:sub(1, 2) ~= "<<" and not copies then
+      local list = (op == "<" or op == "<&") and "read" or "write"
+      if redirect.why then
+        local said, why, by = unknown(rules, ("it would %s a file whose name is put in at run time")
+          :format(list))
+        if said ~= nil then return said, why, by end
+      elseif not file_fits(rules[list], to) then
+        return false, ("no rule lets it %s %q"):format(list, to), list
+      end
+    end
+  end
+end
+
+---What rules say of the program and its words.
+local function judge_words(rules, facts, command)
+  local words = command.words
+  local name = not command.places[1] and words[1] or nil
+  if name and name:find "[^\33-\126]" or name == "" then
+    return false, "the program's name holds more than plain characters", "name"
+  end
+  local denied, may_be_denied = find(rules.deny, command, true)
+  if denied then return false, "a rule denies it", denied.text end
+  local asked, may_be_asked = find(rules.ask, command, true)
+  local allowed = find(rules.allow, command, false)
+  local rule = asked or allowed
+  local meant = rule and (command.code or names_word(rule, command.unclear_word))
+  if command.unclear and not meant then
+    local said, why, by = unknown(rules, command.unclear)
+    if said ~= nil then return said, why, by end
+  end
+  if may_be_denied or may_be_asked and not asked then
+    local said, why, by = unknown(rules, ("what is put in at run time may make it fit %s")
+      :format((may_be_denied or may_be_asked).text))
+    if said ~= nil then return said, why, by end
+  end
+  if asked then return "ask", "a rule asks", asked.text end
+  if allowed then return true, nil, allowed.text end
+  if is_search(facts, words) then return true, nil, "search_files" end
+  if command.only_runs or facts.shell and HARMLESS[name] then return nil end
+  if rules.default == "allow" then return true, nil, "default" end
+  if rules.default == "ask" then return "ask", "no rule is about it", "default" end
+  return false, "no rule allows it", "default"
+end
+
+---true, false or "ask" with why and by what; nil: it has no say.
+local function judge(rules, facts, command)
+  local asks
+  for _, part in ipairs { judge_variables, judge_files } do
+    local said, why, by = part(rules, command)
+    if said == false then return said, why, by end
+    if said then asks = asks or { said, why, by } end
+  end
+  local said, why, by
+  if #command.words > 0 then
+    said, why, by = judge_words(rules, facts, command)
+  elseif command.unclear then
+    said, why, by = unknown(rules, command.unclear)
+  end
+  if said ~= false and asks then return unpack(asks, 1, 3) end
+  return said, why, by
+end
+
+---The places of what is put in at run time, by the number of the word.
+local function with_places(command)
+  command.places = {}
+  for _, each in ipairs(command.put_in or {}) do command.places[each.word] = each end
+  return command
+end
+
+-- Of several reasons the one that says most is told.
+local LESS = { default = 0, unknown = 1 }
+
+local function judge_all(rules, facts, commands)
+  local no, asks, allows
+  for _, command in ipairs(commands) do
+    local said, why, by = judge(rules, facts, with_places(command))
+    if said == false and (not no or (LESS[by] or 2) > (LESS[no[3]] or 2)) then
+      no = { false, why .. where(commands, command), by }
+    end
+    if said == "ask" then asks = asks or { "ask", why .. where(commands, command), by } end
+    if said then allows = allows or by end
+  end
+  if no or asks then return unpack(no or asks, 1, 3) end
+  return true, nil, allows or "nothing runs"
+end
+
+return function(options)
+  local rules = read_options(options)
+  return function(facts)
+    for _, name in ipairs(facts.env_names or {}) do
+      if is_dangerous(name) and not rules.variables[name] then
         return false, ("the variable %s is set"):format(name), "env"
       end
     end
-    local words = command.words or command.argv
-    if command.shell then
-      if texts[command.shell] then return true, nil, "shell" end
-      local why
-      words, why = mooncage.words(command.shell)
-      if not words then
-        return false, ("the shell text is not one simple command: %s"):format(why), "shell"
-      end
+    if facts.shell and rules.texts[facts.shell] then return true, nil, "shell" end
+    local commands, why = facts.commands, facts.unclear
+    if not commands and not why then
+      local what = facts.shell or facts.argv or facts.words
+      if what and #what > 0 then commands, why = mooncage.commands(what) end
     end
-    if type(words) ~= "table" or type(words[1]) ~= "string" then
-      return false, "there is no command", "shell"
+    if why then
+      local said, reason, by = unknown(rules, ("the shell text is not understood: %s"):format(why))
+      if said == nil then return true, nil, "unknown" end
+      return said, reason, by
     end
-    return judge(command, words, 1)
+    if not commands or #commands == 0 then return false, "there is no command", "shell" end
+    return judge_all(rules, facts, commands)
   end
 end

@@ -38,53 +38,184 @@ case("ask goes before allow", { "git", "push", "origin" }, "ask", "a rule asks")
 case("deny before ask", { "git", "push", "--force" }, false, "a rule denies it")
 case("a rule is no pattern of Lua", { "c.t" }, false)
 
--- Shell text.
+-- Shell text: every simple command in it is judged.
 case("one simple command is its words", "ls -l 'a b'", true)
 case("quoting hides nothing", "r\"m\" x", false, "a rule denies it")
 case("nor do backslashes", "r\\m x", false, "a rule denies it")
+case("no text at all", "", false, "there is no command")
+case("nothing but a comment", "# ls", false, "there is no command")
+case("a text that is allowed to the letter", "make && make test", true)
+case("and to no other", "make && make test ", false, "no rule allows it (\"make test\" at byte 9)")
 for _, text in ipairs {
-  "ls; rm x", "ls && rm x", "ls || rm x", "ls | rm", "ls & rm x", "(rm x)", "{ rm x; }", "! rm x",
-  "ls\nrm x", "# c\nrm x", "ec\\\nho x", "ls $(rm x)", "ls `rm x`", "ls <(rm x)",
-  "ls ${x:-$(rm x)}",
-  "ls $((a[$(rm x)]))", "echo${IFS}x", "{rm,x}", "$'\\x72m' x", "/bin/r? x", "a=r;b=m;$a$b x",
-  "PATH=. ls", "LD_PRELOAD=x ls", "rm() { ls; }; rm", "ls > /etc/passwd", "ls 2>&1",
-  "cat <<E\nx\nE",
-  "echo x | base64 -d | sh", "bash <<< x", "if true; then rm x; fi", "coproc rm x",
-  "\194\160rm x", "r\226\128\141m x", "ls\rrm x", ("true &&"):rep(60) .. " rm x",
+  "ls; ls", "ls && cat x || pwd", "ls | cat", "ls & cat x", "(ls)", "{ ls; }", "! ls", "ls\nls",
+  "# c\nls", "l\\\ns", "ls # c", "ls \"$(cat x)\"", "ls `cat x`", "ls ${x:-$(pwd)}", "ls $x",
+  "ls *.c", "ls ~", "ls $((1 + 2))", "ls 2>&1", "ls >/dev/null 2>&1", "ls &>/dev/null",
+  "cat <<E\nx $(pwd)\nE", "cat <<'E'\n$(rm x)\nE", "x=1; y=$(pwd); ls \"$x\"", "A=1 ls",
+  "if ls; then cat x; elif [ -f x ]; then :; else pwd; fi", "while true; do ls; done",
+  "for i in 1 2; do cat \"./$i\"; done", "case $x in a | b) ls ;; *) cat x ;; esac",
+  "ls | while IFS= read -r line; do echo \"two words\"; done", "cat <(ls)", "ls | xargs cat",
+  "[ -f x ] && [ \"$a\" = b ]", "export A=1; ls",
 } do
-  case(("no simple command: %s"):format((text:gsub("%c", "?"):sub(1, 40))), text, false,
-    "not one simple command")
+  case(("all of it is allowed: %s"):format((text:gsub("%c", "?"):sub(1, 40))), text, true)
 end
-case("unless it is allowed to the letter", "make && make test", true)
-case("and to no other", "make && make test ", false, "not one simple command")
-case("no text at all", "", false)
+for _, text in ipairs {
+  -- CP-01, 02, 03
+  "ls; rm x", "ls && rm x", "ls || rm x", "ls | rm", "ls & rm x", "(rm x)", "{ rm x; }", "! rm x",
+  "ls\nrm x", "# c\nrm x", "r\\\nm x", ("true &&"):rep(60) .. " rm x", "ls;rm x;ls", "ls|rm|ls",
+  "ls &\nrm x", "( (ls) && { ls; rm x; } )", "! ! rm x", "ls && ! rm x",
+  -- CP-04
+  "ls $(rm x)", "ls `rm x`", "ls \"`rm x`\"", "ls \"$(ls \"$(rm x)\")\"", "ls <(rm x)",
+  "ls ${x:-$(rm x)}", "ls \"${x:=`rm x`}\"", "ls ${x%$(rm x)}", "ls $((1 + $(rm x)))", "x=$(rm x)",
+  "ls > $(rm x)", "cat <<E\n$(rm x)\nE", "cat <<E\n`rm x`\nE", "cat <<-E\n\t${a:-$(rm x)}\n\tE",
+  "case $(rm x) in a) ls;; esac", "case a in $(rm x)) ls;; esac", "for i in $(rm x); do ls; done",
+  -- the rest of the grammar
+  "if true; then rm x; fi", "if rm x; then ls; fi", "if ls; then ls; else rm x; fi",
+  "if ls; then ls; elif rm x; then ls; fi", "while rm x; do ls; done", "until ls; do rm x; done",
+  "for i in a; do rm x; done", "for i; do rm x; done", "case a in a) rm x;; esac",
+  "case a in (a|b) ls;; *) rm x; esac", "{ ls; } && rm x", "{ ls\n} | rm x", "(ls) & rm x",
+  "rm x > /dev/null", ">/dev/null rm x", "2>/dev/null rm x", "A=1 rm x", "A=1 B=\"2\" rm x",
+  "f() { rm x; }; f", "f() rm x", "ls 'a' \"b\"; rm x", "ls 'a;b'; rm x", "ls \\; ; rm x",
+  -- CP-06, 07, 14 by what is run
+  "eval 'rm x'", "eval rm x", "trap 'rm x' EXIT", "command rm x", "exec rm x", "time rm x",
+  "ls | xargs rm", "echo x | xargs -I{} rm {}", "find . -exec rm {} +", "env -i rm x",
+} do
+  case(("the command in it is denied: %s"):format((text:gsub("%c", "?"):sub(1, 40))), text, false,
+    "a rule denies it")
+end
 
--- Programs that run others.
+-- What is not understood, or put in at run time, is denied.
+for _, each in ipairs {
+  { "$x", "which program it is" }, { "\"$x\" y", "which program it is" },
+  { "a=r;b=m;$a$b x", "which program it is" }, { "echo${IFS}x", "which program it is" },
+  { "$(echo rm) x", "which program it is" }, { "/bin/r? x", "which program it is" },
+  { "{rm,x}", "which program it is" }, { "$'\\x72m' x", "not in all shells" },
+  { "$'rm' x", "which program it is" }, { "\194\160rm x", "which program it is" },
+  { "r\226\128\141m x", "which program it is" }, { "~/ls", "which program it is" },
+  { "ls\rrm x", "control character" }, { "ls $((a[$(rm x)]))", "read alike" },
+  { "ls $((a))", "arithmetic with variables" }, { "ls $[1]", "not in all shells" },
+  { "ls ${x[1]}", "not all shells" }, { "ls ${!x}", "not all shells" },
+  { "ls ${x/a/b}", "not all shells" }, { "ls ${x@P}", "not all shells" },
+  { "[[ -f x ]]", "only some shells" }, { "((1))", "not in all shells" }, { "((ls); rm x)",
+  "not in all shells" },
+  { "ls ${", "not all shells" },
+  { "function f { rm x; }", "only some shells" }, { "coproc rm x", "only some shells" },
+  { "select i in a; do ls; done", "only some shells" }, { "time { rm x; }", "a reserved word" },
+  { "time ! rm x", "before a construct" }, { "a[1]=x ls", "not in all shells" },
+  { "a+=x ls", "not in all shells" }, { "a=(rm x)", "a ( where" }, { "ls &> x rm",
+  "shells differ" },
+  { "ls {fd}>x", "not in all shells" }, { "ls 12>x", "shells differ" }, { "ls 'x", "not closed" },
+  { "ls \"x", "not closed" }, { "ls `x", "not closed" }, { "ls $(x", "not closed" },
+  { "ls ${x:-", "not closed" }, { "cat <<E\nx", "not closed" }, { "ls )", "opens nothing" },
+  { "ls (", "a ( where" }, { "if ls", "missing" }, { "{ ls", "not closed" }, { "ls x\\",
+  "backslash" },
+  { "ls && ", "missing" }, { "ls > ", "no target" }, { "; ls", "missing" }, { "ls ;; ls", ";;" },
+  { "test -v 'x[$(rm x)]'", "subscript" }, { "printf -v 'x[$(rm x)]' y", "is set" },
+  { "[ $x ]", "quote it" }, { "let 'a[$(rm x)]'", "cannot be told" },
+  { "f() { ls; }; ls", "defines a function" }, { "alias ls=rm", "cannot be told" },
+  { "mapfile -C 'rm x' a", "not told" }, { "exec 3<>/dev/tcp/127.0.0.1/1", "write" },
+  { "cat <<E $(\nls)\nx\nE", "here-document waits" }, { "cat <<E\nx\\\nE\nE",
+  "quote its delimiter" },
+} do
+  case(("not understood: %s"):format((each[1]:gsub("%c", "?"):sub(1, 40))), each[1], false, each[2])
+end
+
+-- CP-05, 08: assignments, by whatever sets them.
+for _, text in ipairs {
+  "PATH=. ls", "PATH=.; ls", "export PATH=.", "export \"PATH=$x\"", "readonly PATH=.",
+  "read PATH", "for PATH in .; do ls; done", ": ${PATH:=.}", "printf -v PATH .", "getopts x PATH",
+  "LD_PRELOAD=x ls", "env LD_PRELOAD=x ls", "env -i PATH=. ls", "BASH_ENV=x ls", "HOME=. ls",
+  "GIT_SSH_COMMAND=x ls", "IFS=x; ls", "env 'BASH_FUNC_ls%%=() { rm x; }' bash -c ls", "unset PATH",
+  "local PATH=.", "env \"LD_PRELOAD=$x\" ls",
+} do
+  case(("it sets a variable: %s"):format(text), text, false, "is set")
+end
+case("which variable is not known", "export \"$x\"", false, "which variable")
+
+-- Redirections.
+case("no file is written", "ls > out", false, "no rule lets it write \"out\"")
+case("nor read", "cat < in", false, "no rule lets it read \"in\"")
+case("whatever the form", "ls >| x", false, "write")
+case("of a group, too", "{ ls; } > x", false, "write")
+case("nor by a name that is not known", "ls > \"$x\"", false, "put in at run time")
+
+-- CP-07: programs that run others, as a list of arguments too.
 case("env is judged by what it runs", { "env", "rm", "x" }, false, "a rule denies it")
 case("also when a rule allows the wrapper", { "timeout", "5", "rm", "x" }, false,
   "a rule denies it")
 case("and allows what is allowed", { "env", "ls" }, true)
 case("nested", { "env", "nice", "nohup", "rm", "x" }, false, "a rule denies it")
-case("options of a wrapper are not guessed", { "nice", "-n", "5", "ls" }, false,
-  "options of nice are not understood")
-case("env sets nothing", { "env", "PATH=/tmp", "ls" }, false, "env sets variables")
-case("env -S", { "env", "-S", "rm x" }, false, "options of env")
+case("and said where", { "env", "nice", "rm", "x" }, false, "run by \"nice\", run by \"env\"")
+case("options are read", { "nice", "-n", "5", "ls" }, true)
+case("glued", { "nice", "-n5", "rm", "x" }, false, "a rule denies it")
+case("unknown ones are not guessed", { "nice", "--frob", "ls" }, false, "not known")
+case("env sets nothing", { "env", "PATH=/tmp", "ls" }, false, "PATH is set")
+case("env -S", { "env", "-S", "rm x" }, false, "a rule denies it")
+case("env -S with options of env", { "env", "-S", "-i rm x" }, false, "a rule denies it")
+case("env -S, glued", { "env", "-Srm x" }, false, "a rule denies it")
+case("env --split-s", { "env", "--split-s=rm x" }, false, "a rule denies it")
+case("env -S with escapes", { "env", "-S", "r\\_m" }, false, "cannot be told")
 case("alone it is a program like any", { "env" }, true)
 case("sh -c is judged by its text", { "sh", "-c", "ls -l" }, true)
 case("whatever its name", { "/usr/bin/bash", "-c", "rm x" }, false, "a rule denies it")
-case("and its text must be simple", { "sh", "-c", "ls; rm x" }, false, "more than one simple")
-case("other words of sh are not guessed", { "sh", "-ec", "rm x" }, false)
-case("sh -c with arguments", { "sh", "-c", "ls", "x" }, false, "only sh -c TEXT")
+case("and all of its text", { "sh", "-c", "ls; rm x" }, false, "a rule denies it")
+case("with other options", { "sh", "-ec", "rm x" }, false, "a rule denies it")
+case("with options that have arguments", { "bash", "-o", "errexit", "-c", "rm x" }, false,
+  "a rule denies it")
+case("with arguments", { "sh", "-c", "ls", "x" }, true)
+case("that it may run", { "sh", "-c", "\"$@\"", "x", "rm" }, false, "which program")
+case("in another", { "sh", "-c", "sh -c 'rm x'" }, false, "a rule denies it")
+case("whose text is not understood", { "sh", "-c", "ls (" }, false, "a ( where")
 case("a shell script is allowed as such", { "sh", "run.sh" }, true)
-case("a shell that reads its input is not", { "sh" }, false)
+case("a shell that reads its input is not", { "sh" }, false, "runs what it reads")
+case("nor one that is told to", { "sh", "-s", "x" }, false, "runs what it reads")
+case("nor from a device", { "sh", "/dev/stdin" }, false, "runs what it reads")
 case("xargs", { "xargs", "rm" }, false, "a rule denies it")
-case("sudo", { "sudo", "rm", "x" }, false, "a rule denies it")
+case("xargs with options", { "xargs", "-0", "-n1", "-P", "4", "rm" }, false, "a rule denies it")
+case("xargs of a shell", { "xargs", "sh", "-c" }, false, "put in at run time")
+case("sudo runs what is denied", { "sudo", "-u", "root", "rm", "x" }, false)
+case("and is no mere wrapper", { "sudo", "ls" }, false, "no rule allows it")
 case("busybox", { "busybox", "rm", "x" }, false, "a rule denies it")
-case("a loader", { "/lib64/ld-linux-x86-64.so.2", "/bin/ls" }, false, "a loader")
-case("eval", "eval 'rm x'", false, "cannot be told")
-case(".", ". ./x", false, "cannot be told")
-case("trap", "trap 'rm x' EXIT", false, "cannot be told")
-case("a wrapper asks for what it runs", { "env", "git", "push" }, "ask")
+case("a loader", { "/lib64/ld-linux-x86-64.so.2", "/bin/rm" }, false, "a rule denies it")
+case("a loader that loads more", { "/lib64/ld-linux-x86-64.so.2", "--preload", "x", "/bin/ls" },
+  false, "not told")
+for _, text in ipairs {
+  "nice -5 rm x", "nohup rm x", "setsid -w rm x", "stdbuf -o0 rm x", "ionice -c 3 rm x",
+  "chrt -i 0 rm x", "taskset 1 rm x", "timeout -s KILL 5 rm x", "timeout --sig=KILL 5 rm x",
+  "setarch x86_64 rm x", "prlimit --nofile=5 rm x", "flock x rm x", "flock x -c 'rm x'",
+  "watch rm x", "watch -x rm x", "watch -n 1 'ls; rm x'", "script -c 'rm x' f", "script -qc 'rm x'",
+  "su -c 'rm x'", "su x -c 'rm x'", "unshare -r rm x", "command -p rm x", "builtin command rm x",
+  "strace -f rm x", "busybox sh -c 'rm x'", "find . -exec sh -c 'rm x' \\;", "find . -ok rm {} \\;",
+  "find . -execdir rm {} \\; -name x", "env -u A -C / rm x", "env -- rm x", "env A=1 rm x",
+  "tar cf x --checkpoint-action=exec='rm x' .", "tar --checkpoint-act=exec='rm x' -cf x .",
+  "tar -I 'rm x' -cf x .", "tar -cI'rm x' -f x .", "tar --use-compress='rm x' -cf x .",
+  "tar xf x --to-command 'rm x'", "split --filter='rm x' f", "sort --compress-p='rm' f",
+  "rsync -e 'rm x' a b:", "rsync -ae'rm x' a b:", "nc -e rm x", "man -P 'rm x' ls",
+} do
+  case(("run by another: %s"):format(text), text, false, "a rule denies it")
+end
+
+-- CP-06, 09 to 13: what they run cannot be told.
+for _, text in ipairs {
+  "echo x | sh", "echo x | base64 -d | bash", "sh <<E\nls\nE", "bash <<< ls", "python3 -c 'x'",
+  "python3 -Bc 'x'", "python3 -", "python3", "python3.11 -c x", "perl -e x", "perl -ne x",
+  "perl -Mx x", "ruby -e x", "node -e x", "php -r x", "lua -e x", ". ./f", "source /dev/stdin",
+  "eval \"$x\"", "sh -c \"$x\"", "bash <(ls)", "find . -delete", "find . -fprintf f x",
+  "find . $x", "awk 'BEGIN { system(\"x\") }'", "awk '{ print | \"sh\" }' f",
+  "awk '{ print > \"f\" }'", "awk -f - x", "awk \"$x\"", "sed 's/x/X/e' f", "sed 's|a|b|we f' f",
+  "sed 'w f' f", "sed -n '1e x' f", "sed -n '/a/,/b/{p;w f\n}' f", "sed -f f",
+  "sed -e p -e 'e x' f",
+  "git -c alias.x='!x' x", "git -c core.pager=x log", "git -c core.fsmonitor=x status",
+  "git --exec-path=. status", "git fetch --upload-pack=x", "git clone --upl=x y", "git x-y",
+  "git clone ext::'sh -c x'", "git -C d x", "git config core.pager x", "git bisect run x",
+  "git rebase -x x", "git submodule foreach x", "git \"$x\"", "make -f -", "make --ev='x'",
+  "make SHELL=x", "ssh -o ProxyCommand=x h", "ssh -oProxyCommand=x h", "ssh -F f h",
+  "vim -c ':!x'", "ed f", "gdb -ex x", "zip -TT x", "less +x", "dd if=a of=b", "curl -K f",
+  "curl -so f x", "wget --post-f=f x", "wget -O f x", "gosu", "nsenter -t 1", "run-parts d",
+  "parallel x", "xargs -I", "tar cIf x y", "tar $x", "tar *", "env -S \"$x\"",
+  "time -o f x", "script f", "su", "flock x -c \"$x\"", "busybox --install d",
+} do
+  case(("it cannot be told: %s"):format((text:gsub("%c", "?"))), text, false)
+end
 
 -- Names and variables.
 case("a name beyond ASCII", { "\239\189\133cho" }, false, "plain characters")
@@ -115,6 +246,31 @@ end
 made("default allow", { allow = {}, default = "allow" }, { "anything" }, true)
 made("default allow, and deny", { default = "allow", deny = { "rm *" } }, { "rm", "x" }, false)
 made("default ask", { default = "ask" }, { "anything" }, "ask", "no rule is about it")
+made("a file may be written", { allow = { "ls" }, write = { "out/*" } }, "ls > out/x", true)
+made("but no way up", { allow = { "ls" }, write = { "out/*" } }, "ls > out/../x", false, "write")
+made("a file may be read", { allow = { "ls" }, read = { "*" } }, "ls < x", true)
+made("unknown = ask", { allow = { "ls" }, unknown = "ask" }, "ls; $x", "ask", "which program")
+made("it does not soften a denial", { deny = { "ls" }, unknown = "ask" }, "ls; $x", false, "denies")
+made("of a text that is not understood", { unknown = "ask" }, "ls (", "ask", "at byte 5")
+made("unknown = allow", { default = "allow", unknown = "allow" }, "[[ x ]]", true)
+made("an interpreter that is allowed as such", { allow = { "python3 *" } }, "python3 -c x", true)
+made("is not by default", { default = "allow" }, "python3 -c x", false, "not understood")
+made("a script is a program like any", { default = "allow" }, "python3 x.py", true)
+made("an option needs a rule that names it", { allow = { "git *" } }, "git -c core.pager=x log",
+  false, "setting")
+made("like this", { allow = { "git -c core.pager=* log" } }, "git -c core.pager=x log", true)
+made("a rule for the outer allows not the inner", { allow = { "find *" } }, "find . -exec x \\;",
+  false, "no rule allows it")
+made("both do", { allow = { "find *", "x *" } }, "find . -exec x {} \\;", true)
+made("a word that may be an option", { allow = { "tar *" } }, "tar cf x *", false, "put ./ before")
+made("and one that may not", { allow = { "tar *" } }, "tar cf x ./*", true)
+made("a rule that it may fit", { default = "allow", deny = { "cp * /etc" } }, "cp a \"$x\"", false,
+  "may make it fit")
+made("and one that it cannot", { default = "allow", deny = { "cp * /etc" } }, "cp a ./\"$x\"", true)
+made("any word but one that is not known", { allow = { "ls *.c" } }, "ls \"$x.c\"", false)
+made("several words are not one", { allow = { "ls a*" } }, "ls a*", false)
+made("an unknown that there is not", { unknown = "maybe" }, { "ls" }, "error", "unknown must be")
+made("files that are no list", { write = "x" }, { "ls" }, "error", "must be a list of file names")
 made("a misspelt option", { alow = {} }, { "ls" }, "error", "unknown option 'alow'")
 made("a default that there is not", { default = "maybe" }, { "ls" }, "error", "default must be")
 made("a rule of nothing", { allow = { "" } }, { "ls" }, "error", "has no words")

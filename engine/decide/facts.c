@@ -1,6 +1,7 @@
 /* facts.c: a command and its outcome as JSON: what guardrails and hooks of the host are told. */
 #include "service/base64.h"
 #include "pipeline.h"
+#include "shell.h"
 #include "words.h"
 #include <string.h>
 
@@ -49,12 +50,29 @@ static json_t *words_json(const mcg_exec_spec *spec)
   return words ? words : json_null();
 }
 
+/* The commands that run, those in others too; or why they cannot be told. */
+static int set_commands(json_t *out, const mcg_exec_spec *spec)
+{
+  auto_error mcg_error *why = NULL;
+  size_t count = 0;
+  json_t *commands;
+  if (spec->argv) {
+    while (spec->argv[count]) count++;
+    commands = mcg_argv_commands_json(spec->argv, NULL, count, &why);
+  } else {
+    commands = mcg_shell_commands_json(spec->shell, strlen(spec->shell), &why);
+  }
+  if (commands) return json_object_set_new(out, "commands", commands);
+  return json_object_set_new(out, "unclear", text_json(why->message));
+}
+
 json_t *mcg_command_json(const mcg_exec_spec *spec)
 {
   json_t *out = json_object();
   int rc = json_object_set_new(out, spec->argv ? "argv" : "shell",
                                spec->argv ? list_json(spec->argv) : text_json(spec->shell));
   rc += json_object_set_new(out, "words", words_json(spec));
+  rc += set_commands(out, spec);
   rc += json_object_set_new(out, "env_names", names_json(spec->env));
   rc += json_object_set_new(out, "tool", text_json(spec->tool ? spec->tool : "shell"));
   rc += json_object_set_new(out, "has_stdin", json_boolean(spec->stdin_mode != MCG_STDIN_EMPTY));

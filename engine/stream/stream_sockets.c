@@ -217,8 +217,7 @@ static int impostor(mcg_stream *stream, asking *self, mcg_error **err)
   return mcg_fail(err, MCG_PROTOCOL, NULL, "the sandbox sent another socket than was asked for");
 }
 
-static int stream_listen(mcg_stream *stream, const struct sockaddr *address, int *fd,
-                         mcg_error **err)
+int mcg_stream_listen(mcg_stream *stream, const struct sockaddr *address, int *fd, mcg_error **err)
 {
   asking self;
   char name[64];
@@ -275,8 +274,7 @@ static int wait_connected(mcg_engine *engine, int fd, mcg_error **err)
   return rc;
 }
 
-static int stream_connect(mcg_stream *stream, const struct sockaddr *address, int *fd,
-                          mcg_error **err)
+int mcg_stream_connect(mcg_stream *stream, const struct sockaddr *address, int *fd, mcg_error **err)
 {
   asking self;
   char name[64];
@@ -304,23 +302,6 @@ static int stream_connect(mcg_stream *stream, const struct sockaddr *address, in
                   number == ECONNREFUSED ? "start a program in the sandbox that listens there"
                                          : NULL,
                   "connect to %s in the sandbox: %s", name_text(address, name), strerror(number));
-}
-
-/* The stream may end, and be let go of, meanwhile. */
-int mcg_stream_listen(mcg_stream *stream, const struct sockaddr *address, int *fd, mcg_error **err)
-{
-  stream->refs++;
-  int rc = stream_listen(stream, address, fd, err);
-  mcg_stream_unref(stream);
-  return rc;
-}
-
-int mcg_stream_connect(mcg_stream *stream, const struct sockaddr *address, int *fd, mcg_error **err)
-{
-  stream->refs++;
-  int rc = stream_connect(stream, address, fd, err);
-  mcg_stream_unref(stream);
-  return rc;
 }
 
 /* ---- redirected ------------------------------------------------------------------------------ */

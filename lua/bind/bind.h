@@ -215,7 +215,6 @@ void mcg_lua_session_setup(lua_State *L);
 extern const luaL_Reg mcg_lua_file_methods[]; /* file.c */
 int mcg_lua_workspace_persist(lua_State *L);  /* workspace.c */
 int mcg_lua_workspace_restore(lua_State *L);
-int mcg_lua_session_expose(lua_State *L); /* expose.c */
 
 /* ---- select.c */
 int mcg_lua_rank(lua_State *L);
@@ -244,7 +243,8 @@ int mcg_lua_set_decider(lua_State *L);
 void mcg_lua_decide_setup(lua_State *L);
 
 /* ---- words.c */
-int mcg_lua_words(lua_State *L); /* core.words */
+int mcg_lua_words(lua_State *L);    /* core.words */
+int mcg_lua_commands(lua_State *L); /* core.commands */
 
 /* ---- stranger.c */
 int mcg_lua_stranger(lua_State *L);

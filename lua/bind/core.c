@@ -208,6 +208,7 @@ static const luaL_Reg functions[] = {
     {"set_decider", mcg_lua_set_decider},
     {"decide", mcg_lua_decide},
     {"words", mcg_lua_words},
+    {"commands", mcg_lua_commands},
     {"stranger", mcg_lua_stranger},
     {"stranger_rest", mcg_lua_stranger_rest},
     {"stranger_ask", mcg_lua_stranger_ask},

@@ -2,6 +2,7 @@
 -- Types for editors are in types.lua.
 local core = require "mooncage.core"
 local decide = require "mooncage.decide"
+local verdict = require "mooncage.verdict"
 
 local mooncage = {
   _VERSION = core.version,
@@ -13,6 +14,7 @@ local mooncage = {
   doctor = core.doctor,
   rank = core.rank,
   words = core.words,
+  commands = verdict.commands,
   json = { encode = core.encode, decode = core.decode, array = core.array, null = core.null },
 }
 

@@ -141,6 +141,8 @@ local mooncage = {}
 ---@field argv string[]? or
 ---@field shell string? text for /bin/sh -c
 ---@field words string[]? argv; of shell text its words when it is one simple command, else nil
+---@field commands mooncage.Simple[]? every simple command in it, those that programs like env run too
+---@field unclear string? why there are no commands: the text is not understood
 ---@field tool string what it counts as
 ---@field cwd string?
 ---@field env_names string[] of the variables it is given
@@ -296,6 +298,27 @@ function mooncage.with(config, fn) end
 ---@param text string
 ---@return string[]? words, string? why it is none
 function mooncage.words(text) end
+
+---A simple command in a text for the shell, or one that another program is told to run.
+---@class mooncage.Simple
+---@field words string[] its program and arguments; none where it only sets variables or redirects
+---@field put_in { word: integer, why: string, many: boolean, no_option: boolean, prefix: string }[]? words that are known at run time alone: which, what is put in, whether it may become none or several, that it cannot become an option, and what it begins with
+---@field at integer where it stands in the text, in bytes from 1
+---@field assigns string[]? names of variables that it sets
+---@field redirects { op: string, to: string, why: string? }[]? why: the file's name is put in at run time
+---@field fed boolean? its standard input comes from this text: a pipe, a file, a here-document
+---@field inside integer? the place in the list of the command that runs it
+---@field via string? the program that does
+---@field only_runs boolean? it does nothing but run the commands inside
+---@field unclear string? it runs or does something that cannot be told, and why
+---@field unclear_word integer? the word by which it does
+---@field code boolean? it is an interpreter that is given code
+
+---Every simple command in a text for the shell, or that a list of arguments comes to: in lists,
+---pipelines, substitutions, and where programs like env, xargs and sh -c run others.
+---@param command string|string[]
+---@return mooncage.Simple[]? commands, string? why it is not understood
+function mooncage.commands(command) end
 
 ---Takes up a session that a keeper holds, from the text of session:state(). Waits. Of a config it takes
 ---what stands by a session: guardrail, on_ask, hooks, hook_timeout_s, tools, allowed_tools, context and
@@ -516,16 +539,6 @@ function Session:persist_workspace(to) end
 ---@param from string|fun(): string?
 ---@return true? ok, mooncage.Error? err
 function Session:restore_workspace(from) end
-
----Makes a port of the sandbox reachable from the host, for previews and tests: connections to the URL go
----on to this port inside, on its loopback, until the session is closed. Waits, but not for a server: until
----one listens inside, clients are reset. `host_port`: of 127.0.0.1; default: one that is free, taken:
----`conflict`. `path`: instead, a unix socket in a directory of mode 0700 of yours; a port of the host's
----loopback can be reached by all users of the host. A session on the host's network: `unsupported`.
----@param port integer
----@param options { host_port: integer?, path: string? }?
----@return string? url, mooncage.Error? err "http://127.0.0.1:PORT" or "unix:PATH"
-function Session:expose(port, options) end
 
 ---Waits.
 ---@return { pid: integer, ppid: integer, uid: integer, state: string, command: string, rss_bytes: integer }[]? processes, mooncage.Error? err

@@ -33,12 +33,22 @@ end
 function verdict.with_bytes(object)
   for key, value in pairs(object or {}) do
     if type(value) == "table" and #value > 0 then
-      for i, each in ipairs(value) do value[i] = bytes(each) end
+      for i, each in ipairs(value) do
+        value[i] = bytes(each)
+        if type(value[i]) == "table" then verdict.with_bytes(value[i]) end
+      end
     else
       object[key] = bytes(value)
     end
   end
   return object
+end
+
+---The commands in a text for the shell, or that a list of arguments runs; nil and why not.
+function verdict.commands(command)
+  local list, why = core.commands(command)
+  if list then verdict.with_bytes(list) end
+  return list, why
 end
 
 -- ---- answers ----------------------------------------------------------------------------------

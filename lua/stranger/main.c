@@ -135,6 +135,7 @@ static const luaL_Reg core[] = {
     {"explanation", mcg_lua_explanation},
     {"is_explanation", mcg_lua_is_explanation},
     {"words", mcg_lua_words},
+    {"commands", mcg_lua_commands},
     {"embedded", load_embedded},
     {NULL, NULL},
 };

@@ -58,6 +58,7 @@ function answerers.begin(asked)
       return core.rank(candidates, requirements, options)
     end,
     words = core.words,
+    commands = verdict.commands,
   }
   env.print = print_to_log
   local chunk, why = pure.chunk(asked.name, asked.source, env)

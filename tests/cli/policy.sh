@@ -149,4 +149,15 @@ LUA
 check "guardrail tests give commands as the engine does" shows '4 passed, 0 failed' 'mooncage policy test pol/g.lua'
 sed -i 's/rule = "words"/rule = "other"/' pol/g.test.lua
 check "and look at the rule" gives 1 '*' 'mooncage policy test pol/g.lua >said; s=$?; grep -q "by rule  other" said && exit $s'
+cat >g.lua <<'LUA'
+return { guardrail = mooncage.policy "command_guardrail" { allow = { "ls *", "cat *" }, deny = { "rm *" } } }
+LUA
+check "explain shows every simple command, and its verdict" json_is 126 \
+  '[(c["words"][0], c["decision"], c.get("inside")) for c in d["commands"]] == [("ls", "allow", None), ("xargs", "allow", None), ("rm", "deny", 2)] and "byte 12" in d["reason"]' \
+  "mooncage --json --config g.lua policy explain --shell -- 'ls | xargs rm'"
+check "explain, for people, shows what runs what" gives 126 '*' \
+  "mooncage --config g.lua policy explain --shell -- 'ls \$(env cat x); sudo rm x' >said; s=\$?; grep -q '^at byte 10      cat x  allow' said && grep -q 'deny: a rule denies it' said && exit \$s"
+check "explain of what is not understood" json_is 126 '"at byte 6" in d["unclear"] and d["rule"] == "unknown"' \
+  "mooncage --json --config g.lua policy explain --shell -- 'ls \$('"
+check "the error says which command it was" gives 126 "" "mooncage --config g.lua run -- sh -c 'ls; env rm x'" "run by \"env\", run by \"sh\""
 rm -r pol g.lua

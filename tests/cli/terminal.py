@@ -190,7 +190,7 @@ def hidden():
 def piped():
     """The answer comes from the terminal, the command's input from the pipe."""
     t = Terminal("sh", "-c",
-                 "echo data | mooncage run --config $GUARD -- env -- touch x; echo s''tatus $?")
+                 "echo data | mooncage run --config $GUARD -- env --frob touch x; echo s''tatus $?")
     t.expect("status 126")
     t = Terminal("sh", "-c", "echo data | mooncage run --config $GUARD -- touch x; echo s''tatus $?")
     t.expect("[y/N]")

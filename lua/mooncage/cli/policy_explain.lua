@@ -5,6 +5,7 @@ local decide = require "mooncage.decide"
 local exit = require "mooncage.cli.exit"
 local mooncage = require "mooncage"
 local output = require "mooncage.cli.output"
+local policy = require "mooncage.policy"
 local sandbox = require "mooncage.cli.sandbox"
 
 ---The command as a guardrail is told of it.
@@ -18,6 +19,7 @@ local function command_of(line, tool, config)
     command.argv, command.words = line.rest, {}
     for i, each in ipairs(line.rest) do command.words[i] = each end
   end
+  command.commands, command.unclear = mooncage.commands(command.shell or command.argv)
   return command
 end
 
@@ -48,20 +50,53 @@ local function of_tools(tool, allowed)
     reason = ("%s is not on the list: %s"):format(tool, table.concat(allowed, ", ")) }
 end
 
+local function ask_guardrail(functions, command)
+  local nothing = { minutes = 0, usd = 0, unpriced = false }
+  return pcall(decide.answerers.guardrail, functions, { command = command,
+    spend = { session = nothing, run = nothing, tenant = nothing } })
+end
+
+local function decision_of(verdict)
+  return verdict.ask and "ask" or verdict.rewrite and "rewrite" or verdict.allow and "allow"
+    or "deny"
+end
+
+---The commands in a command, each with what the rules of command_guardrail say of it alone.
+local function each_command(functions, command)
+  local list = core.array {}
+  local origin = functions.guardrail and policy.origin(functions.guardrail)
+  local rules = origin and origin.name == "command_guardrail"
+  for i, each in ipairs(command.commands or {}) do
+    local told = { words = core.array(each.words), at = each.at, inside = each.inside,
+      via = each.via }
+    if rules then
+      local one = {}
+      for key, value in pairs(command) do one[key] = value end
+      local alone = {}
+      for key, value in pairs(each) do alone[key] = value end
+      alone.inside = nil
+      one.commands = { alone }
+      local ok, verdict = ask_guardrail(functions, one)
+      told.decision = ok and decision_of(verdict) or "deny"
+      told.reason = ok and verdict.reason or nil
+      told.rule = ok and verdict.rule or nil
+    end
+    list[i] = told
+  end
+  return list
+end
+
 local function of_guardrail(functions, command)
   if not functions.guardrail then
     return { step = "guardrail", decision = "allow", reason = "there is no guardrail" }
   end
-  local nothing = { minutes = 0, usd = 0, unpriced = false }
-  local ok, verdict = pcall(decide.answerers.guardrail, functions, { command = command,
-    spend = { session = nothing, run = nothing, tenant = nothing } })
+  local ok, verdict = ask_guardrail(functions, command)
   if not ok then
     return { step = "guardrail", decision = "deny", reason = "it failed: " .. verdict.message }
   end
   return {
     step = "guardrail",
-    decision = verdict.ask and "ask" or verdict.rewrite and "rewrite"
-      or verdict.allow and "allow" or "deny",
+    decision = decision_of(verdict),
     reason = verdict.reason or verdict.warn, rule = verdict.rule, rewrite = verdict.rewrite,
   }
 end
@@ -80,14 +115,15 @@ local function explain(line, config)
   local plain, functions = decide.split(data, 1)
   local tool = line.flags.tool or "shell"
   local steps = core.array {}
+  local command = command_of(line, tool, plain)
   local tenant, allowed = of_tenant(functions, plain)
   local function add(step)
     steps[#steps + 1] = step
     return not step or step.decision == "allow"
   end
   local _ = add(tenant) and add(of_select(config)) and add(of_tools(tool, allowed))
-    and add(of_guardrail(functions, command_of(line, tool, plain)))
-  return steps
+    and add(of_guardrail(functions, command))
+  return steps, each_command(functions, command), command.unclear
 end
 
 local COLORS = { allow = "green", deny = "red", ask = "yellow", rewrite = "yellow" }
@@ -105,18 +141,46 @@ local function print_steps(steps)
   end
 end
 
+local function print_command(command, depth)
+  local words = {}
+  for k, word in ipairs(command.words) do words[k] = (word:gsub("%c", "?")) end
+  local text = #words > 0 and table.concat(words, " ") or "(no program)"
+  local said = command.decision
+    and ("%s%s"):format(output.paint_out(COLORS[command.decision], command.decision),
+      command.reason and ": " .. command.reason or "") or ""
+  output.show(("%-13s %s%s  %s\n"):format(("at byte %d"):format(command.at),
+    ("  "):rep(depth), text, said))
+end
+
+---Every simple command, indented below the one that runs it.
+local function print_commands(commands, unclear)
+  if unclear then output.show(("%-13s not understood: %s\n"):format("command", unclear)) end
+  if #commands < 2 then return end
+  local function print_inside(place, depth)
+    for i, command in ipairs(commands) do
+      if command.inside == place then
+        print_command(command, depth)
+        print_inside(i, depth + 1)
+      end
+    end
+  end
+  print_inside(nil, 0)
+end
+
 ---@param line mooncage.cli.Line
 ---@return integer? status, table? err
 return function(line)
   local config, err = sandbox.config(line.flags)
   if not config then return nil, err end
-  local steps = explain(line, config)
+  local steps, commands, unclear = explain(line, config)
   local last = steps[#steps]
   if output.is_json() then
     local told = output.document { decision = last.decision, by = last.step, reason = last.reason,
-      rule = last.rule, rewrite = last.rewrite, steps = steps }
+      rule = last.rule, rewrite = last.rewrite, steps = steps, commands = commands,
+      unclear = unclear }
     if not told then return exit.FAILED end
   else
+    print_commands(commands, unclear)
     print_steps(steps)
   end
   local runs = last.decision == "allow" or last.decision == "rewrite"

@@ -4,6 +4,7 @@
 local core = require "mooncage.core"
 local policy = require "mooncage.policy"
 local stranger = require "mooncage.stranger"
+local verdict_of = require "mooncage.verdict"
 
 local policy_test = {}
 
@@ -110,6 +111,10 @@ local function command_of(given)
   else
     for key, value in pairs(given or {}) do command[key] = value end
     if command.words == nil then command.words = command.argv or core.words(command.shell or "") end
+  end
+  local what = command.shell or command.argv
+  if command.commands == nil and (type(what) == "string" or type(what) == "table" and what[1]) then
+    command.commands, command.unclear = verdict_of.commands(what)
   end
   return command
 end

@@ -1,0 +1,564 @@
+/* shell_wrap.c: finds the commands that commands run: env, xargs, sh -c and their like, as deep as they
+ * are nested; and says where that cannot be told. Which programs those are stands in the table. */
+#include "shell_wrap.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what is found ------------------------------------------------------------------------ */
+
+int mcg__shell_unclear(shell_look *look, size_t word, const char *why)
+{
+  mcg_shell_command *command = look->command;
+  if (command->unclear) return 0;
+  command->unclear = why;
+  command->unclear_word = word == SIZE_MAX ? 0 : word + 1;
+  return 0;
+}
+
+int mcg__shell_code(shell_look *look, size_t word, const char *why)
+{
+  if (!look->command->unclear) look->command->code = true;
+  return mcg__shell_unclear(look, word, why);
+}
+
+mcg_shell_word *mcg__shell_copy_word(mcg_shell *shell, const mcg_shell_word *word)
+{
+  mcg_shell_word *copy = mcg__shell_take(shell, sizeof *copy);
+  if (copy) *copy = *word;
+  if (copy) copy->next = NULL;
+  return copy;
+}
+
+bool mcg__shell_word_is(const mcg_shell_word *word, const char *text)
+{
+  return !word->why && strcmp(word->text, text) == 0;
+}
+
+static unsigned level_of(const mcg_shell_command *command)
+{
+  unsigned level = 0;
+  for (; command; command = command->inside) level++;
+  return level;
+}
+
+int mcg__shell_inner_words(shell_look *look, mcg_shell_word *words, size_t count,
+                           mcg_shell_word *assigns)
+{
+  if (level_of(look->command) > MCG_SHELL_DEPTH)
+    return mcg__shell_unclear(look, SIZE_MAX, "programs run programs, nested too deeply");
+  mcg_shell_command *inner = mcg__shell_command(look->shell, words->at);
+  if (!inner) return -1;
+  inner->words = words;
+  inner->count = count;
+  inner->assigns = assigns;
+  inner->fed = look->command->fed;
+  inner->inside = look->command;
+  inner->via = look->row->name;
+  mcg__shell_add(look->shell, inner);
+  if (words->why || words->text[0] != '-') return 0;
+  return mcg__shell_unclear(look, SIZE_MAX, "an option stands where the command's name should be");
+}
+
+int mcg__shell_inner_text(shell_look *look, size_t word, const char *text, size_t len)
+{
+  mcg_shell *shell = look->shell;
+  mcg_shell_command **from = shell->end;
+  unsigned depth = shell->depth;
+  size_t at = word < look->count ? look->words[word]->at : look->command->at;
+  if (level_of(look->command) > MCG_SHELL_DEPTH)
+    return mcg__shell_unclear(look, SIZE_MAX, "programs run programs, nested too deeply");
+  int rc = mcg__shell_text(shell, text, len, at, true, look->command->fed);
+  shell->depth = depth;
+  for (mcg_shell_command *each = *from; each; each = each->next) {
+    each->inside = look->command;
+    each->via = look->row->name;
+  }
+  if (rc == 0) return 0;
+  if (shell->full) return -1;
+  const char *why = shell->why;
+  shell->why = NULL;
+  return mcg__shell_unclear(look, word, why);
+}
+
+int mcg__shell_sets(shell_look *look, const mcg_shell_word *word)
+{
+  mcg_shell_word *copy = mcg__shell_copy_word(look->shell, word);
+  if (!copy) return -1;
+  const char *text = word->why ? word->prefix : word->text;
+  const char *equals = text ? strchr(text, '=') : NULL;
+  if (word->why && !equals) {
+    size_t place = 0;
+    while (place + 1 < look->count && look->words[place] != word) place++;
+    return mcg__shell_unclear(look, place, "which variable it sets cannot be told");
+  }
+  copy->equals = equals ? (size_t)(equals - text) : word->len;
+  copy->next = look->command->assigns;
+  look->command->assigns = copy;
+  return 0;
+}
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+static int split_text(shell_look *look, const shell_option *option);
+
+int mcg__shell_take_option(shell_look *look, const shell_option *option)
+{
+  const char *const untold = "an option of it runs or writes something that is not told";
+  size_t word = option->word;
+  switch (option->what) {
+  case '^':
+  case '~': mcg__shell_unclear(look, word, untold); return 1;
+  case '&': mcg__shell_code(look, word, "it runs what it reads"); return 1;
+  case '#': mcg__shell_code(look, word, "it is given code that is not understood"); return 1;
+  case '!':
+  case '@':
+    if (!option->argument || option->unknown_argument)
+      mcg__shell_unclear(look, word, "what its option runs is put in at run time");
+    else if (mcg__shell_inner_text(look, option->whole ? word + 1 : word, option->argument,
+                                   option->len) < 0)
+      return -1;
+    return 1;
+  default: return 0;
+  }
+}
+
+typedef struct outcome { /* of the options of a program that runs another */
+  bool nothing;          /* it runs nothing: --help, sudo -v */
+  bool direct, text, split, bad;
+} outcome;
+
+static int read_options(shell_look *look, outcome *out)
+{
+  shell_option option;
+  int rc;
+  while ((rc = mcg__shell_option(look, &option)) == 1) {
+    int took = mcg__shell_take_option(look, &option);
+    if (took < 0) return -1;
+    if (option.what == '.') out->nothing = true;
+    if (option.what == '*') out->direct = true;
+    if (option.what == '!') out->text = true;
+    if (option.what == '%') {
+      out->split = true;
+      return split_text(look, &option);
+    }
+    if (!option.what) out->bad = true;
+    if (!option.what) mcg__shell_unclear(look, option.word, "it has an option that is not known");
+  }
+  if (rc == 0) return 0;
+  out->bad = true;
+  return mcg__shell_unclear(look, look->at, "what is put in at run time may be an option");
+}
+
+/* ---- kinds -------------------------------------------------------------------------------- */
+
+static int rest(shell_look *look, mcg_shell_word *assigns)
+{
+  mcg_shell_word *first = look->words[look->at];
+  return mcg__shell_inner_words(look, first, look->count - look->at, assigns);
+}
+
+static int starts_shell(shell_look *look)
+{
+  return mcg__shell_code(look, SIZE_MAX, "it starts a shell that runs what it reads");
+}
+
+/* In bash `time` is a reserved word, which others may follow. */
+static bool time_of_bash(const shell_look *look)
+{
+  static const char *const words[] = {"!",     "{",    "if", "for",    "case",   "while",
+                                      "until", "time", "[[", "select", "coproc", "function"};
+  const mcg_shell_word *next = look->words[look->at];
+  if (strcmp(look->row->name, "time") != 0 || !next->bare) return false;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strcmp(words[i], next->text) == 0) return true;
+  return memchr(next->text, '=', next->len) != NULL;
+}
+
+static int run(shell_look *look)
+{
+  outcome out = {0};
+  if (read_options(look, &out) < 0) return -1;
+  if (out.nothing || out.bad) return 0;
+  for (size_t i = 0; i < look->row->own && look->at < look->count; i++, look->at++)
+    if (look->words[look->at]->many)
+      return mcg__shell_unclear(look, look->at, "what is put in at run time may be several words");
+  if (look->at >= look->count) return look->row->flags & SHELL_OR_SHELL ? starts_shell(look) : 0;
+  if (look->row->flags & SHELL_LATE && (mcg__shell_word_is(look->words[look->at], "-c") ||
+                                        mcg__shell_word_is(look->words[look->at], "--command"))) {
+    if (look->at + 1 >= look->count || look->words[look->at + 1]->why)
+      return mcg__shell_unclear(look, look->at, "what its option runs is put in at run time");
+    const mcg_shell_word *text = look->words[look->at + 1];
+    return mcg__shell_inner_text(look, look->at + 1, text->text, text->len);
+  }
+  if (time_of_bash(look))
+    return mcg__shell_unclear(look, look->at, "`time` before a construct is not in all shells");
+  return rest(look, NULL);
+}
+
+static bool assigns(const mcg_shell_word *word)
+{
+  const char *text = word->why ? word->prefix : word->text;
+  return text && strchr(text, '=') && text[0] != '=';
+}
+
+static int env(shell_look *look)
+{
+  outcome out = {0};
+  if (read_options(look, &out) < 0) return -1;
+  if (out.nothing || out.bad || out.split) return 0;
+  if (look->at < look->count && mcg__shell_word_is(look->words[look->at], "-")) look->at++;
+  for (; look->at < look->count && assigns(look->words[look->at]); look->at++) {
+    if (look->words[look->at]->many)
+      return mcg__shell_unclear(look, look->at, "what is put in at run time may be several words");
+    if (mcg__shell_sets(look, look->words[look->at]) < 0) return -1;
+  }
+  return look->at < look->count ? rest(look, NULL) : 0;
+}
+
+/* env -S TEXT: the words of the text, before the others; options of env may be among them. */
+static int split_text(shell_look *look, const shell_option *option)
+{
+  const char *const why = "what env -S runs cannot be told";
+  mcg_shell inner;
+  mcg_shell *shell = look->shell;
+  if (!option->argument || option->unknown_argument || memchr(option->argument, '\\', option->len))
+    return mcg__shell_unclear(look, option->word, why);
+  mcg_shell_init(&inner);
+  int rc = mcg_shell_parse(&inner, option->argument, option->len);
+  const mcg_shell_command *command = inner.first;
+  if (rc == 0 && inner.simple && !command->redirects) {
+    mcg_shell_word *first = NULL, **end = &first;
+    size_t count = 0;
+    const mcg_shell_word *lists[] = {command->assigns, command->words};
+    *end = mcg__shell_copy_word(shell, look->words[0]);
+    rc = -1;
+    if (*end) {
+      rc = 0;
+      count = 1;
+      end = &first->next;
+    }
+    for (size_t i = 0; rc == 0 && i < 2; i++)
+      for (const mcg_shell_word *word = lists[i]; rc == 0 && word; word = word->next) {
+        rc = word->why ? 1 : 0;
+        *end = mcg__shell_copy_word(shell, word);
+        if (!*end) rc = -1;
+        if (rc) break;
+        (*end)->text = mcg__shell_copy(shell, word->text, word->len);
+        (*end)->prefix = NULL;
+        (*end)->at = look->words[option->word]->at;
+        if (!(*end)->text) rc = -1;
+        end = &(*end)->next;
+        count++;
+      }
+    if (rc == 0 && look->at < look->count) {
+      *end = look->words[look->at];
+      count += look->count - look->at;
+    }
+    if (rc == 0) rc = mcg__shell_inner_words(look, first, count, NULL);
+  } else {
+    rc = 1;
+  }
+  mcg_shell_fini(&inner);
+  return rc > 0 ? mcg__shell_unclear(look, option->word, why) : rc;
+}
+
+static bool reads_input(const mcg_shell_word *script)
+{
+  if (script->why) return !script->plain_start;
+  return strcmp(script->text, "-") == 0 || strstr(script->text, "/dev/stdin") ||
+         strstr(script->text, "/fd/");
+}
+
+/* sh [options] [-c TEXT [NAME ARG...] | SCRIPT ARG...] */
+static int shell_itself(shell_look *look)
+{
+  bool text = false, input = false;
+  for (look->at = 1; look->at < look->count; look->at++) {
+    const mcg_shell_word *word = look->words[look->at];
+    if (word->why || (word->text[0] != '-' && word->text[0] != '+') || !word->text[1]) break;
+    if (strcmp(word->text, "--") == 0) {
+      look->at++;
+      break;
+    }
+    if (word->text[1] == '-') {
+      if (strcmp(word->text, "--help") == 0 || strcmp(word->text, "--version") == 0) return 0;
+      if (strcmp(word->text, "--norc") && strcmp(word->text, "--noprofile") &&
+          strcmp(word->text, "--posix") && strcmp(word->text, "--login"))
+        return mcg__shell_unclear(look, look->at, "it has an option that is not known");
+      continue;
+    }
+    if (strspn(word->text + 1, "abcefhklmnostuvxBCEHPTpO") != word->len - 1)
+      return mcg__shell_unclear(look, look->at, "it has an option that is not known");
+    text = text || strchr(word->text, 'c');
+    input = input || strchr(word->text, 's');
+    for (const char *at = word->text + 1; *at; at++)
+      if (*at == 'o' || *at == 'O') look->at++; /* its argument */
+  }
+  if (look->at >= look->count || (input && !text) || (!text && reads_input(look->words[look->at])))
+    return mcg__shell_code(look, SIZE_MAX, "it runs what it reads");
+  const mcg_shell_word *first = look->words[look->at];
+  if (!text) return 0;
+  if (first->why)
+    return mcg__shell_code(look, look->at, "the text that it runs is put in at run time");
+  return mcg__shell_inner_text(look, look->at, first->text, first->len);
+}
+
+/* The words from here, with blanks between them: what eval and watch give to a shell. */
+static int join(shell_look *look)
+{
+  outcome out = {0};
+  if (read_options(look, &out) < 0) return -1;
+  if (out.nothing || out.bad || look->at >= look->count) return 0;
+  if (out.direct) return rest(look, NULL);
+  size_t len = 0, first = look->at;
+  for (size_t i = first; i < look->count; i++) {
+    if (look->words[i]->why)
+      return mcg__shell_unclear(look, i, "the text that it runs is put in at run time");
+    len += look->words[i]->len + 1;
+  }
+  char *text = mcg__shell_take(look->shell, len + 1), *at = text;
+  if (!text) return -1;
+  for (size_t i = first; i < look->count; i++) {
+    memcpy(at, look->words[i]->text, look->words[i]->len);
+    at += look->words[i]->len;
+    if (i + 1 < look->count) *at++ = ' ';
+  }
+  return mcg__shell_inner_text(look, first, text, (size_t)(at - text));
+}
+
+/* su, script: the text is an option, wherever it stands; a shell is started without one. */
+static int text_option(shell_look *look)
+{
+  outcome out = {0};
+  size_t operands = 0;
+  while (look->at < look->count) {
+    if (read_options(look, &out) < 0) return -1;
+    if (out.nothing || out.bad) return 0;
+    if (look->at >= look->count) break;
+    if (!mcg__shell_word_is(look->words[look->at], "-") && ++operands > look->row->own)
+      return mcg__shell_unclear(look, look->at, "its words are given to a shell");
+    look->at++;
+  }
+  return out.text ? 0 : starts_shell(look);
+}
+
+static mcg_shell_word *unknown_word(mcg_shell *shell, const char *why, bool many, size_t at)
+{
+  mcg_shell_word *word = mcg__shell_take(shell, sizeof *word);
+  if (word)
+    *word =
+        (mcg_shell_word){.text = "...", .len = 3, .why = why, .many = many, .prefix = "", .at = at};
+  return word;
+}
+
+/* A command, then words that it reads; with -I, words that it changes. */
+static int xargs(shell_look *look)
+{
+  const char *replace = NULL;
+  shell_option option;
+  int rc;
+  while ((rc = mcg__shell_option(look, &option)) == 1) {
+    if (option.what == '.') return 0;
+    if (!option.what)
+      return mcg__shell_unclear(look, option.word, "it has an option that is not known");
+    if (option.name[0] == 'I' || option.name[0] == 'i' || strncmp(option.name, "replace", 7) == 0)
+      replace = option.argument && option.len ? option.argument : "{}";
+    if (option.unknown_argument)
+      return mcg__shell_unclear(look, option.word,
+                                "what is put in at run time may be several words");
+  }
+  if (rc < 0)
+    return mcg__shell_unclear(look, look->at, "what is put in at run time may be an option");
+  if (look->at >= look->count) return 0; /* echo */
+  mcg_shell_word *first = NULL, **end = &first;
+  size_t count = look->count - look->at, at = look->words[look->at]->at;
+  for (size_t i = look->at; i < look->count; i++) {
+    bool changed = replace && strstr(look->words[i]->text, replace);
+    *end = changed ? unknown_word(look->shell, "what it reads", false, at)
+                   : mcg__shell_copy_word(look->shell, look->words[i]);
+    if (!*end) return -1;
+    end = &(*end)->next;
+  }
+  if (!replace) {
+    *end = unknown_word(look->shell, "what it reads", true, at);
+    if (!*end) return -1;
+    count++;
+  }
+  return mcg__shell_inner_words(look, first, count, NULL);
+}
+
+static int trap(shell_look *look)
+{
+  outcome out = {0};
+  if (read_options(look, &out) < 0) return -1;
+  if (out.nothing || out.bad || look->at >= look->count) return 0;
+  const mcg_shell_word *text = look->words[look->at];
+  if (look->at + 1 >= look->count || mcg__shell_word_is(text, "-") || mcg__shell_word_is(text, ""))
+    return 0;
+  if (text->why)
+    return mcg__shell_unclear(look, look->at, "the text that it runs is put in at run time");
+  return mcg__shell_inner_text(look, look->at, text->text, text->len);
+}
+
+/* An ordinary program but for the options in its row, wherever they stand. */
+static int tool(shell_look *look)
+{
+  shell_option option;
+  while (look->at < look->count) {
+    size_t before = look->at;
+    int rc = mcg__shell_option(look, &option);
+    if (rc == 1 && mcg__shell_take_option(look, &option) < 0) return -1;
+    if (rc == 1) continue;
+    if (rc < 0)
+      mcg__shell_unclear(look, look->at,
+                         "what is put in at run time may be an option: put ./ before it");
+    if (rc == 0 && look->at > before) return 0; /* -- */
+    look->at++;
+  }
+  return 0;
+}
+
+static int interpreter(shell_look *look)
+{
+  shell_option option;
+  int rc;
+  while ((rc = mcg__shell_option(look, &option)) == 1) {
+    int took = mcg__shell_take_option(look, &option);
+    if (took) return took < 0 ? -1 : 0;
+    if (option.what == '.') return 0;
+    if (!option.what)
+      return mcg__shell_code(look, option.word, "it has an option that is not known");
+  }
+  if (rc < 0) return mcg__shell_code(look, look->at, "what is put in at run time may be an option");
+  if (look->at >= look->count || reads_input(look->words[look->at]))
+    return mcg__shell_code(look, SIZE_MAX, "it runs what it reads");
+  return 0;
+}
+
+static int set(shell_look *look)
+{
+  for (; look->at < look->count; look->at++) {
+    const mcg_shell_word *word = look->words[look->at];
+    if (!word->why && word->text[0] == '-') {
+      if (strspn(word->text, "-pxgrfFu") != word->len)
+        return mcg__shell_unclear(look, look->at, "it has an option that not all shells have");
+    } else if (word->why || strchr(word->text, '=')) {
+      if (mcg__shell_sets(look, word) < 0) return -1;
+    }
+  }
+  return 0;
+}
+
+static int names(shell_look *look)
+{
+  shell_option option;
+  int rc;
+  while ((rc = mcg__shell_option(look, &option)) == 1) {
+    if (option.what != '=' || option.name[0] != 'a') continue;
+    if (!option.whole)
+      return mcg__shell_unclear(look, option.word, "which variable it sets cannot be told");
+    if (mcg__shell_sets(look, option.whole) < 0) return -1;
+  }
+  for (; look->at < look->count; look->at++)
+    if (mcg__shell_sets(look, look->words[look->at]) < 0) return -1;
+  return 0;
+}
+
+static int getopts(shell_look *look)
+{
+  return look->count > 2 ? mcg__shell_sets(look, look->words[2]) : 0;
+}
+
+static int opaque(shell_look *look)
+{
+  size_t word = look->count > 1 ? 1 : SIZE_MAX;
+  return look->row->flags & SHELL_CODE
+             ? mcg__shell_code(look, word, "it runs what it is given or reads")
+             : mcg__shell_unclear(look, word, "what it runs cannot be told");
+}
+
+static int look_at(shell_look *look)
+{
+  switch (look->row->kind) {
+  case SHELL_RUN: return run(look);
+  case SHELL_ENV: return env(look);
+  case SHELL_SHELL: return shell_itself(look);
+  case SHELL_JOIN: return join(look);
+  case SHELL_TEXT: return text_option(look);
+  case SHELL_XARGS: return xargs(look);
+  case SHELL_TRAP: return trap(look);
+  case SHELL_TOOL: return tool(look);
+  case SHELL_INTERPRETER: return interpreter(look);
+  case SHELL_SET: return set(look);
+  case SHELL_NAMES: return names(look);
+  case SHELL_OPAQUE: return opaque(look);
+  case SHELL_FIND: return mcg__shell_find(look);
+  case SHELL_TAR: return mcg__shell_tar(look);
+  case SHELL_GIT: return mcg__shell_git(look);
+  case SHELL_SSH: return mcg__shell_ssh(look);
+  case SHELL_SED: return mcg__shell_sed(look);
+  case SHELL_AWK: return mcg__shell_awk(look);
+  case SHELL_MAKE: return mcg__shell_make(look);
+  case SHELL_TEST: return mcg__shell_test(look);
+  case SHELL_PRINTF: return mcg__shell_printf(look);
+  case SHELL_GETOPTS: return getopts(look);
+  case SHELL_DD: return mcg__shell_dd(look);
+  }
+  return 0;
+}
+
+static int unwrap(mcg_shell *shell, mcg_shell_command *command)
+{
+  const mcg_shell_word *name = command->words;
+  command->unwrapped = true;
+  if (!name || command->unclear) return 0;
+  if (name->why) {
+    command->unclear = "which program it is, is put in at run time";
+    command->unclear_word = 1;
+    return 0;
+  }
+  const shell_row *row = mcg__shell_row(name->text, name->len);
+  if (!row) return 0;
+  shell_look look = {
+      .shell = shell, .command = command, .row = row, .at = 1, .count = command->count};
+  look.words = mcg__shell_take(shell, sizeof *look.words * (command->count + 1));
+  if (!look.words) return -1;
+  size_t i = 0;
+  for (mcg_shell_word *word = command->words; word; word = word->next) look.words[i++] = word;
+  mcg_shell_command **before = shell->end;
+  if (look_at(&look) < 0) return -1;
+  bool inner = *before != NULL || row->kind == SHELL_SET;
+  command->transparent =
+      inner && !command->unclear && (row->flags & SHELL_THROUGH || row->kind == SHELL_SHELL);
+  return 0;
+}
+
+int mcg_shell_unwrap(mcg_shell *shell)
+{
+  for (mcg_shell_command *each = shell->first; each; each = each->next)
+    if (!each->unwrapped && unwrap(shell, each) < 0) return -1;
+  return 0;
+}
+
+int mcg_shell_take_argv(mcg_shell *shell, const char *const *argv, const size_t *lens, size_t count)
+{
+  mcg_shell_command *command = mcg__shell_command(shell, 0);
+  if (!command) return -1;
+  mcg_shell_word **end = &command->words;
+  for (size_t i = 0; i < count; i++) {
+    mcg_shell_word *word = mcg__shell_take(shell, sizeof *word);
+    if (!word) return -1;
+    size_t len = lens ? lens[i] : strlen(argv[i]);
+    *word = (mcg_shell_word){.text = mcg__shell_copy(shell, argv[i], len),
+                             .len = len,
+                             .plain_start = len && argv[i][0] != '-'};
+    if (!word->text) return -1;
+    if (memchr(word->text, 0, len)) return mcg__shell_fail(shell, 0, "there is a NUL byte");
+    *end = word;
+    end = &word->next;
+  }
+  command->count = count;
+  shell->simple = true;
+  mcg__shell_add(shell, command);
+  return 0;
+}
