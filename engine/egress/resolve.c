@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <resolv.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -63,13 +64,21 @@ static mcg_resolve_status status_of(int rc)
   }
 }
 
+/* Of this thread alone: no search domains, no HOSTALIASES. A final dot would say the first, too, but then
+ * no line of /etc/hosts is found. */
+static void take_names_as_they_are(void)
+{
+  if (!(_res.options & RES_INIT)) res_init();
+  _res.options &= ~(unsigned long)(RES_DEFNAMES | RES_DNSRCH);
+  _res.options |= RES_NOALIASES;
+}
+
 static void ask_host(const char *name, mcg_resolved *out)
 {
-  char dotted[sizeof(((lookup *)NULL)->name) + 1];
   const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   struct addrinfo *list = NULL;
-  snprintf(dotted, sizeof dotted, "%s.", name); /* with its dot it is whole: nothing is appended */
-  int rc = getaddrinfo(dotted, NULL, &hints, &list);
+  take_names_as_they_are();
+  int rc = getaddrinfo(name, NULL, &hints, &list);
   out->status = status_of(rc);
   if (rc) snprintf(out->reason, sizeof out->reason, "%s", gai_strerror(rc));
   for (struct addrinfo *one = rc ? NULL : list; one; one = one->ai_next) {
