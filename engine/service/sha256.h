@@ -4,6 +4,7 @@
 #ifndef MCG_SHA256_H
 #define MCG_SHA256_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,9 @@ typedef struct mcg_sha256 {
 void mcg_sha256_init(mcg_sha256 *hash);
 void mcg_sha256_update(mcg_sha256 *hash, const void *bytes, size_t len);
 void mcg_sha256_final(mcg_sha256 *hash, uint8_t out[32]);
+
+/* The middle of it, for whole blocks of 64 bytes. `plain`: without the processor's own instructions. */
+void mcg_sha256_blocks(uint32_t state[8], const uint8_t *blocks, size_t count, bool plain);
 
 /* The two halves of an HMAC, made of the key once; each message starts from copies. */
 typedef struct mcg_hmac_key {
