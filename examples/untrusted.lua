@@ -1,5 +1,5 @@
--- untrusted.lua: a guardrail that somebody else wrote. It runs in a process of its own, in a jail: it
--- decides, and can do nothing else. One that loops is ended, and what it was asked is denied.
+-- untrusted.lua: a guardrail that somebody else wrote. It runs in a process of its own, in a jail:
+-- it decides, and can do nothing else. One that loops is ended, and what it was asked is denied.
 -- Run it: mooncage run examples/untrusted.lua
 local mooncage = require "mooncage"
 

@@ -26,7 +26,10 @@ static mcg_line *line_of(const mcg_session *session, const mcg_event *event, con
                          const char *phase, const char *id, double duration_s)
 {
   const mcg_config *config = session->config;
+  const struct mcg_audit *audit = session->engine->audit;
+  bool starts = audit && *audit->engine && strcmp(phase, "start") == 0;
   const mcg_stamp stamp = {.op = op,
+                           .engine = starts ? audit->engine : NULL,
                            .phase = phase,
                            .id = id,
                            .session = session->id,
@@ -34,8 +37,7 @@ static mcg_line *line_of(const mcg_session *session, const mcg_event *event, con
                            .tenant = config->tenant,
                            .run_id = config->run_id,
                            .duration_s = duration_s};
-  return mcg_event_line(event, &stamp,
-                        session->engine->audit ? session->engine->audit->secrets : NULL);
+  return mcg_event_line(event, &stamp, audit ? audit->secrets : NULL);
 }
 
 /* Takes the line; a posting is counted up before anything can answer it. */

@@ -19,7 +19,7 @@
 typedef struct mcg_audit_op mcg_audit_op;
 
 typedef struct mcg_event {
-  /* select open close exec pty tool guardrail read write snapshot restore net limit hook_error reap
+  /* select open close exec pty tool guardrail read write snapshot restore net expose limit hook_error reap
    * recovered: a constant string. Of a finish: not looked at, it is the start's. */
   const char *op;
   const char *id;                /* of an exec that has one; NULL: made here */

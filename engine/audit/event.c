@@ -149,6 +149,10 @@ static void put_to_hash(mcg_text *text, const mcg_event *event, const mcg_stamp 
     KEY(text, "enforcement");
     mcg_text_json(text, secrets, event->enforcement);
   }
+  if (stamp->engine) {
+    KEY(text, "engine");
+    put_plain(text, stamp->engine);
+  }
   if (event->error) put_error(text, event->error, secrets);
   if (event->ended && event->exit_code >= 0) {
     KEY(text, "exit_code");

@@ -5,6 +5,7 @@
  * Runs on the writer's thread, or on the loop's where nothing has to be waited for. */
 #include "anchor.h"
 #include "engine.h"
+#include "unfinished.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -31,6 +32,8 @@ typedef struct jsonl {
   char *anchor_path;
   int anchor_fd;
   bool anchor_failed, new_entry;
+  mcg_unfinished *unfinished; /* NULL: nothing is recovered */
+  bool looked;                /* for what dead engines have left */
   mcg_text out;
 } jsonl;
 
@@ -210,6 +213,33 @@ static int recover_missing(jsonl *self, uint64_t first, uint64_t last, mcg_error
   return detail && say_recovered(self, detail) ? 0 : refuse(self, err, "no memory");
 }
 
+/* A start that somebody left gets the finish that it lacks. */
+static bool say_finish(jsonl *self, const json_t *start)
+{
+  auto_json json_t *detail = json_pack("{s:s}", "outcome", "unknown");
+  const mcg_event event = {.detail = detail};
+  const mcg_stamp stamp = {.op = json_string_value(json_object_get(start, "op")),
+                           .phase = "finish",
+                           .id = json_string_value(json_object_get(start, "id")),
+                           .session = json_string_value(json_object_get(start, "session")),
+                           .backend = json_string_value(json_object_get(start, "backend")),
+                           .tenant = json_string_value(json_object_get(start, "tenant")),
+                           .run_id = json_string_value(json_object_get(start, "run_id")),
+                           .duration_s = -1};
+  mcg_line *line = detail ? mcg_event_line(&event, &stamp, NULL) : NULL;
+  bool ok = line && mcg_chain_append(&self->chain, &self->out, line);
+  free(line);
+  return ok;
+}
+
+static int finish_unfinished(jsonl *self, mcg_error **err)
+{
+  auto_json json_t *starts = mcg_unfinished_find(self->unfinished);
+  for (size_t i = 0; i < json_array_size(starts); i++)
+    if (!say_finish(self, json_array_get(starts, i))) return refuse(self, err, "no memory");
+  return 0;
+}
+
 /* The chain as the file and its anchor have it. What has to be said of that is in self->out; *size is
  * what the file has once a torn line is gone. */
 static int take_up(jsonl *self, off_t *size, mcg_error **err)
@@ -324,14 +354,19 @@ static int sync_all(jsonl *self, mcg_error **err)
   return 0;
 }
 
-static int append(jsonl *self, const mcg_delivery *batch, off_t size, mcg_error **err)
+static int append(jsonl *self, const mcg_delivery *batch, const struct stat *about, mcg_error **err)
 {
+  off_t size = about->st_size;
   self->out.len = 0;
   if (size != self->size && take_up(self, &size, err) < 0) return -1;
+  mcg_unfinished_mark(self->unfinished, self->path, about, size);
+  if (!self->looked && finish_unfinished(self, err) < 0) return -1;
   for (const mcg_delivery *each = batch; each; each = each->next)
     if (!mcg_chain_append(&self->chain, &self->out, each->line))
       return refuse(self, err, "no memory");
   if (write_all(self, size, err) < 0) return -1;
+  mcg_unfinished_forget(self->unfinished);
+  self->looked = true;
   self->size = size + (off_t)self->out.len;
   if (self->durable && sync_all(self, err) < 0) return -1;
   note_anchor(self);
@@ -350,7 +385,7 @@ static int jsonl_write(mcg_sink *sink, const mcg_delivery *batch, bool may_wait,
     rc = lock(self, may_wait, &about, err);
   }
   if (rc != 0) return rc;
-  rc = append(self, batch, about.st_size, err);
+  rc = append(self, batch, &about, err);
   if (rc < 0) self->size = -1; /* whatever is there now will be looked at */
   flock(self->fd, LOCK_UN);
   if (self->out.cap > MCG_LINE_MAX) mcg_text_fini(&self->out);
@@ -361,6 +396,7 @@ static void jsonl_free(mcg_sink *sink)
 {
   jsonl *self = (jsonl *)sink;
   file_close(self);
+  mcg_unfinished_free(self->unfinished);
   mcg_text_fini(&self->out);
   explicit_bzero(&self->chain, sizeof self->chain);
   free(self->given);
@@ -393,6 +429,9 @@ mcg_sink *mcg_jsonl_new(mcg_engine *engine, const mcg_jsonl_options *options, mc
                       : state      ? mcg_format("%s/audit", state)
                                    : NULL;
   }
+  const char *log = self->given ? self->given : self->directory;
+  if (options->engine && !options->own && log)
+    self->unfinished = mcg_unfinished_new(log, options->engine);
   self->sink.place = self->given ? self->given : self->directory;
   return &self->sink;
 }

@@ -90,6 +90,7 @@ void mcg_line_unref(mcg_line *line);
 
 typedef struct mcg_stamp { /* what the engine adds to an event */
   const char *op, *phase, *id;
+  const char *engine; /* of a start: who is to finish it; NULL: left out */
   const char *session, *backend, *tenant, *run_id; /* NULL: left out */
   double duration_s;                               /* < 0: none */
 } mcg_stamp;
@@ -105,6 +106,7 @@ typedef struct mcg_jsonl_options {
   const char *hmac_key;
   size_t hmac_key_len;
   bool durable;
+  const char *engine;    /* its name in the lines that it starts; NULL: nothing is recovered */
   const char *own;       /* in the directory: a file of this engine alone, with this in its name */
   uint64_t rotate_bytes; /* 0: never */
 } mcg_jsonl_options;

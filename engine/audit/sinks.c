@@ -101,6 +101,9 @@ static mcg_sink *jsonl_sink(mcg_engine *engine, struct mcg_audit *audit, const j
   if (anchor_path(&options.path, &path, err) < 0 || anchor_path(&options.dir, &dir, err) < 0)
     return NULL;
   options.hmac_key = hmac_key;
+  if (!*audit->own && mcg_random_id(audit->own, err) < 0) return NULL;
+  snprintf(audit->engine, sizeof audit->engine, "%.8s", audit->own);
+  options.engine = audit->engine;
   if (hmac_key && mcg_engine_secret(engine, hmac_key, options.hmac_key_len, err) < 0) return NULL;
   if (!options.path && !options.dir) state = mcg_state_directory();
   char hex[65] = {0};

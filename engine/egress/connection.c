@@ -52,7 +52,10 @@ static void denied(mcg_connection *self, const mcg_address *address, const char 
 static bool judge(mcg_connection *self, const mcg_address *address, mcg_verdict *verdict)
 {
   const mcg_target target = {.name = self->name, .address = address, .port = self->port};
-  return mcg_policy_judge(self->egress->policy, &target, verdict);
+  mcg_policy *before = self->policy;
+  self->policy = mcg_policy_ref(self->egress->policy);
+  mcg_policy_unref(before);
+  return mcg_policy_judge(self->policy, &target, verdict);
 }
 
 /* Name and port before anything is looked up, then every address that the name has. -1: it was told why
@@ -188,6 +191,7 @@ static void connection_main(void *arg)
   if (decide(self, &resolved, &verdict) == 0) connect_and_tell(self, &resolved, &verdict);
   if (self->fd >= 0) mcg_socket_reset(self->fd);
   unlink_from(self);
+  mcg_policy_unref(self->policy);
   free(self);
 }
 
@@ -290,6 +294,8 @@ void mcg_connection_cut(mcg_connection *self, const char *why)
 void mcg_connection_judge_again(mcg_connection *self)
 {
   mcg_verdict verdict;
-  if (!judge(self, self->connected ? &self->dialled : self->name ? NULL : &self->wanted, &verdict))
+  const mcg_address *address = self->connected ? &self->dialled : self->name ? NULL : &self->wanted;
+  const mcg_target target = {.name = self->name, .address = address, .port = self->port};
+  if (!mcg_policy_judge(self->egress->policy, &target, &verdict))
     mcg_connection_cut(self, "the network policy was changed, and allows it no longer");
 }

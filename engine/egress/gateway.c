@@ -107,17 +107,28 @@ static void task_main(void *arg)
   task->fn(task->arg);
 }
 
-static void task_ended(void *arg)
+static void task_link(mcg_egress_task *task)
 {
-  mcg_egress_task *task = arg;
+  task->after = task->egress->tasks;
+  if (task->after) task->after->before = task;
+  task->egress->tasks = task;
+}
+
+static void task_unlink(mcg_egress_task *task)
+{
   mcg_egress *egress = task->egress;
   if (task->before)
     task->before->after = task->after;
   else
     egress->tasks = task->after;
   if (task->after) task->after->before = task->before;
-  free(task);
   mcg_wait_wake(egress->engine, &egress->ended);
+}
+
+static void task_ended(void *arg)
+{
+  task_unlink(arg);
+  free(arg);
 }
 
 int mcg_egress_start_task(mcg_egress *egress, mcg_fiber_fn fn, void *arg, mcg_fiber **out,
@@ -132,9 +143,7 @@ int mcg_egress_start_task(mcg_egress *egress, mcg_fiber_fn fn, void *arg, mcg_fi
     free(task);
     return -1;
   }
-  task->after = egress->tasks;
-  if (task->after) task->after->before = task;
-  egress->tasks = task;
+  task_link(task);
   if (out) *out = task->fiber;
   return 0;
 }
@@ -162,19 +171,30 @@ static int take_listener(mcg_egress *egress, int take_fd, const mcg_watch *what,
   return 0;
 }
 
+/* A port that is listened on for addresses is so for names, too: theirs are addresses like others. */
+static bool for_all(const mcg_egress *egress, bool six, uint16_t port)
+{
+  return mcg_policy_address_port(egress->policy, six, (uint16_t)(port - 1)) == port;
+}
+
 /* Unless there is one. */
 static int listen_on(mcg_egress *egress, int number, bool six, uint16_t port, mcg_error **err)
 {
   mcg_address address = {.six = six};
   struct sockaddr_storage at;
   int fd;
-  if (listener_of(egress, number, six, port)) return 0;
+  if (listener_of(egress, number, six, port) || (number >= 0 && for_all(egress, six, port)))
+    return 0;
   if (number >= 0) mcg_synthetic_address(number, six, &address);
   mcg_address_sockaddr(&address, port, &at);
-  if (mcg_stream_listen(egress->session->stream, (struct sockaddr *)&at, &fd, err) < 0) return -1;
-  if (listener_of(egress, number, six, port)) { /* another question was quicker */
-    close(fd);
-    return 0;
+  mcg_error *error = NULL;
+  if (mcg_stream_listen(egress->session->stream, (struct sockaddr *)&at, &fd, &error) < 0) {
+    bool there = error->code == MCG_CONFLICT && listener_of(egress, number, six, port);
+    if (there)
+      mcg_error_free(error); /* another question was quicker */
+    else
+      *err = error;
+    return there ? 0 : -1;
   }
   return take_listener(egress, fd, &(mcg_watch){.number = number, .six = six, .port = port}, err);
 }
@@ -208,11 +228,10 @@ int mcg_egress_listen_for(mcg_egress *egress, int number, mcg_error **err)
 
 static bool listener_wanted(const mcg_egress *egress, const mcg_watch *watch)
 {
-  uint16_t before = (uint16_t)(watch->port - 1);
-  if (watch->number < 0)
-    return mcg_policy_address_port(egress->policy, watch->six, before) == watch->port;
+  if (watch->number < 0 || for_all(egress, watch->six, watch->port))
+    return watch->number < 0 && for_all(egress, watch->six, watch->port);
   const char *name = mcg_synthetic_at(egress->names, watch->number);
-  return mcg_policy_name_port(egress->policy, name, before) == watch->port;
+  return mcg_policy_name_port(egress->policy, name, (uint16_t)(watch->port - 1)) == watch->port;
 }
 
 /* Those that the policy has no use for go, those that it wants come. */
@@ -305,7 +324,7 @@ static void close_sockets(const mcg_gateway_sockets *sockets)
 int mcg_egress_start(mcg_session *session, mcg_error **err)
 {
   mcg_network network = session->config->plan.network;
-  if (network != MCG_NETWORK_OPEN && network != MCG_NETWORK_RULES) return 0;
+  if (session->egress || (network != MCG_NETWORK_OPEN && network != MCG_NETWORK_RULES)) return 0;
   mcg_egress *egress = egress_new(session, err);
   if (!egress) return -1;
   session->egress = egress;
@@ -365,6 +384,7 @@ int mcg_egress_set(mcg_session *session, mcg_policy *policy, mcg_error **err)
     return mcg_fail(err, MCG_UNSUPPORTED,
                     "open it with a network policy: network = { allow = { ... } }",
                     "the session has no gateway, so its network cannot be changed");
+  if (egress->ending) return mcg_fail(err, MCG_UNAVAILABLE, NULL, "the session is closed");
   if (mcg_policy_redirects(policy) && !egress->redirected)
     return mcg_fail(err, MCG_UNENFORCEABLE,
                     "name single ports, or open the session with a policy that has as many",
@@ -374,12 +394,17 @@ int mcg_egress_set(mcg_session *session, mcg_policy *policy, mcg_error **err)
   egress->policy = policy;
   const mcg_egress_limits *limits = mcg_policy_limits(policy);
   mcg_traffic_limit(&egress->traffic, limits->bytes_per_s, limits->bytes_total);
+  /* The gateway stays until this fiber has gone from it. */
+  mcg_egress_task self = {.egress = egress, .fiber = mcg_fiber_current(egress->engine)};
+  task_link(&self);
   mcg_netlog_point(egress->log, "set_network", NULL);
   for (mcg_connection *one = egress->connections, *after; one; one = after) {
     after = one->after;
     mcg_connection_judge_again(one);
   }
-  return listen_as_told(egress, err);
+  int rc = listen_as_told(egress, err);
+  task_unlink(&self);
+  return rc;
 }
 
 json_t *mcg_egress_log(const mcg_session *session)

@@ -57,7 +57,7 @@ struct mcg_egress {
   bool ending;
   mcg_wait ended;             /* mcg_egress_end waits here for tasks and handles */
   uv_timer_t pause;           /* descriptors ran out: listeners are held until then */
-  char denied[MCG_NAME_ROOM]; /* the stub's last refusal, and when: IPv4 and IPv6 are asked apart */
+  char denied[MCG_NAME_ROOM + 128]; /* the stub's last refusal, and when: IPv4 and IPv6 are asked apart */
   uint64_t denied_ms;
 };
 
@@ -75,8 +75,9 @@ struct mcg_connection {
   mcg_relay *relay; /* while it runs */
   mcg_wait wait;    /* for its end */
   mcg_relay_end end;
-  bool relayed;    /* `end` holds */
-  const char *cut; /* why it was ended from outside; static */
+  bool relayed;       /* `end` holds */
+  const char *cut;    /* why it was ended from outside; static */
+  mcg_policy *policy; /* that it was judged by last: its verdict is borrowed from there */
 };
 
 /* ---- gateway.c ---------------------------------------------------------------------------- */

@@ -143,9 +143,9 @@ mcg_sni_kind mcg_sni_read(const uint8_t *bytes, size_t len, mcg_sni *out)
     c.more = false;
     bad(&c, "the ClientHello is too long");
   }
-  if (c.more) return MCG_SNI_MORE;
-  if (!c.why) return kind;
-  out->why = c.why;
+  if (!c.more && !c.why) return kind;
   out->name[0] = '\0';
-  return MCG_SNI_BAD;
+  out->ech = false;
+  out->why = c.why;
+  return c.why ? MCG_SNI_BAD : MCG_SNI_MORE;
 }

@@ -31,8 +31,10 @@ typedef struct question {
 static void tell_refused(mcg_egress *egress, const char *name, const char *rule, const char *reason)
 {
   uint64_t now = mcg_now_ms(egress->engine);
-  if (strcmp(egress->denied, name) == 0 && now - egress->denied_ms < AGAIN_MS) return;
-  snprintf(egress->denied, sizeof egress->denied, "%s", name);
+  char told[sizeof egress->denied];
+  snprintf(told, sizeof told, "%s %s", name, reason);
+  if (strcmp(egress->denied, told) == 0 && now - egress->denied_ms < AGAIN_MS) return;
+  strcpy(egress->denied, told);
   egress->denied_ms = now;
   mcg_netlog_denied(
       egress->log,

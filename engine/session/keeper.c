@@ -326,23 +326,24 @@ static int address_of(const char *path, struct sockaddr_un *out, mcg_error **err
 }
 
 /* A socket file that nobody listens on is what a dead keeper left. */
-static int clear_path(const struct sockaddr_un *address, mcg_error **err)
+static int clear_path(const struct sockaddr_un *address, int type, mcg_error **err)
 {
-  auto_fd int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  auto_fd int probe = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (probe < 0) return mcg_fail_errno(err, errno, NULL, "make a socket");
-  if (connect(probe, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN)
-    return mcg_fail(err, MCG_CONFLICT, NULL, "%s is served by another keeper", address->sun_path);
+  if (connect(probe, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN ||
+      errno == EPROTOTYPE)
+    return mcg_fail(err, MCG_CONFLICT, NULL, "%s is served by another process", address->sun_path);
   if (errno == ECONNREFUSED) unlink(address->sun_path);
   return 0;
 }
 
-static int listen_on(const char *path, int *out, mcg_error **err)
+int mcg_keeper_listen(const char *path, int type, int *out, mcg_error **err)
 {
   struct sockaddr_un address;
   if (address_of(path, &address, err) < 0 || check_directory(path, err) < 0 ||
-      clear_path(&address, err) < 0)
+      clear_path(&address, type, err) < 0)
     return -1;
-  auto_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  auto_fd int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
       listen(fd, BACKLOG) < 0)
     return mcg_fail_errno(err, errno, NULL, "listen on %s", path);
@@ -366,7 +367,7 @@ int mcg_session_keep(mcg_session *session, const char *path, mcg_error **err)
   }
   keeper->session = session;
   keeper->refs = 1;
-  if (listen_on(path, &keeper->fd, err) < 0) {
+  if (mcg_keeper_listen(path, SOCK_SEQPACKET, &keeper->fd, err) < 0) {
     keeper_unref(keeper);
     return -1;
   }

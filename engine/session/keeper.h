@@ -32,6 +32,10 @@ int mcg_remote_network_log(mcg_session *session, json_t *list, mcg_error **err) 
 void mcg_remote_close(mcg_session *session);
 const char *mcg_remote_path(const mcg_session *session);
 
+/* A listening unix socket of `type` in a directory that is this user's alone, made where it is missing. A
+ * socket that nobody listens on any more is replaced. */
+int mcg_keeper_listen(const char *path, int type, int *out, mcg_error **err);
+
 /* Both: one JSON document out; false when the socket does not take it. Room for the peer's uid check. */
 bool mcg_keeper_send(int fd, const json_t *document, int pass_fd);
 bool mcg_keeper_peer_ok(int fd);

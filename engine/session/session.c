@@ -6,6 +6,7 @@
 #include "decide/choice.h"
 #include "audit/audit.h"
 #include "decide/hooks.h"
+#include "expose.h"
 #include "keeper.h"
 #include "pool.h"
 #include "decide/quota.h"
@@ -608,6 +609,7 @@ static int close_run(void *arg, mcg_error **err)
   mcg_execs_abort(session, why);
   mcg_error_free(why);
   mcg_keeper_deaf(session);
+  mcg_exposures_end(session);
   mcg_session_no_deadline(session);
   mcg_egress_end(session);
   int held =

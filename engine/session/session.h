@@ -54,6 +54,7 @@ struct mcg_session {
   struct mcg_egress *egress; /* gateway.c: the way out; or NULL */
   uint64_t net_in, net_out;  /* what went through it, once that is over; and its last events */
   json_t *net_log;
+  struct mcg_exposure *exposures; /* expose.c: its ports that the host may reach */
 };
 
 /* session.c, for resume.c too. The config is the session's, also on failure. */

@@ -217,7 +217,8 @@ static int impostor(mcg_stream *stream, asking *self, mcg_error **err)
   return mcg_fail(err, MCG_PROTOCOL, NULL, "the sandbox sent another socket than was asked for");
 }
 
-int mcg_stream_listen(mcg_stream *stream, const struct sockaddr *address, int *fd, mcg_error **err)
+static int stream_listen(mcg_stream *stream, const struct sockaddr *address, int *fd,
+                         mcg_error **err)
 {
   asking self;
   char name[64];
@@ -274,7 +275,8 @@ static int wait_connected(mcg_engine *engine, int fd, mcg_error **err)
   return rc;
 }
 
-int mcg_stream_connect(mcg_stream *stream, const struct sockaddr *address, int *fd, mcg_error **err)
+static int stream_connect(mcg_stream *stream, const struct sockaddr *address, int *fd,
+                          mcg_error **err)
 {
   asking self;
   char name[64];
@@ -302,6 +304,23 @@ int mcg_stream_connect(mcg_stream *stream, const struct sockaddr *address, int *
                   number == ECONNREFUSED ? "start a program in the sandbox that listens there"
                                          : NULL,
                   "connect to %s in the sandbox: %s", name_text(address, name), strerror(number));
+}
+
+/* The stream may end, and be let go of, meanwhile. */
+int mcg_stream_listen(mcg_stream *stream, const struct sockaddr *address, int *fd, mcg_error **err)
+{
+  stream->refs++;
+  int rc = stream_listen(stream, address, fd, err);
+  mcg_stream_unref(stream);
+  return rc;
+}
+
+int mcg_stream_connect(mcg_stream *stream, const struct sockaddr *address, int *fd, mcg_error **err)
+{
+  stream->refs++;
+  int rc = stream_connect(stream, address, fd, err);
+  mcg_stream_unref(stream);
+  return rc;
 }
 
 /* ---- redirected ------------------------------------------------------------------------------ */

@@ -215,6 +215,7 @@ void mcg_lua_session_setup(lua_State *L);
 extern const luaL_Reg mcg_lua_file_methods[]; /* file.c */
 int mcg_lua_workspace_persist(lua_State *L);  /* workspace.c */
 int mcg_lua_workspace_restore(lua_State *L);
+int mcg_lua_session_expose(lua_State *L); /* expose.c */
 
 /* ---- select.c */
 int mcg_lua_rank(lua_State *L);

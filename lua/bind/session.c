@@ -431,6 +431,7 @@ static const luaL_Reg session_methods[] = {
     {"network_log", session_network_log},
     {"diff", session_diff},
     {"apply", session_apply},
+    {"expose", mcg_lua_session_expose},
     {"exec", mcg_lua_session_exec},
     {"start", mcg_lua_session_start},
     {"_attach", mcg_lua_session_attach},

@@ -342,6 +342,14 @@ static int is_directory(lua_State *L)
 static int is_file(lua_State *L)
 {
   struct stat st;
+  lua_pushboolean(L, stat(luaL_checkstring(L, 1), &st) == 0 && !S_ISDIR(st.st_mode));
+  return 1;
+}
+
+/* is_ordinary(path): to read from it waits for nobody */
+static int is_ordinary(lua_State *L)
+{
+  struct stat st;
   lua_pushboolean(L, stat(luaL_checkstring(L, 1), &st) == 0 && S_ISREG(st.st_mode));
   return 1;
 }
@@ -407,6 +415,7 @@ int luaopen_mooncage_cli_system(lua_State *L)
                                        {"sha256", sha256},
                                        {"is_directory", is_directory},
                                        {"is_file", is_file},
+                                       {"is_ordinary", is_ordinary},
                                        {"take_order", take_order},
                                        {"answer", answer},
                                        {"raise_open_files", raise_open_files},

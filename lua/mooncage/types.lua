@@ -540,6 +540,16 @@ function Session:persist_workspace(to) end
 ---@return true? ok, mooncage.Error? err
 function Session:restore_workspace(from) end
 
+---Makes a port of the sandbox reachable from the host, for previews and tests: connections to the URL go
+---on to this port inside, on its loopback, until the session is closed. Waits, but not for a server: until
+---one listens inside, clients are reset. `host_port`: of 127.0.0.1; default: one that is free, taken:
+---`conflict`. `path`: instead, a unix socket in a directory of mode 0700 of yours; a port of the host's
+---loopback can be reached by all users of the host. A session on the host's network: `unsupported`.
+---@param port integer
+---@param options { host_port: integer?, path: string? }?
+---@return string? url, mooncage.Error? err "http://127.0.0.1:PORT" or "unix:PATH"
+function Session:expose(port, options) end
+
 ---Waits.
 ---@return { pid: integer, ppid: integer, uid: integer, state: string, command: string, rss_bytes: integer }[]? processes, mooncage.Error? err
 function Session:processes() end

@@ -53,6 +53,19 @@ no_secret_shown() {
   return $code
 }
 check "a secret is in no argument, and in no file" no_secret_shown
+exposed() {
+  local kept url server code
+  kept=$(mooncage create --expose 8080 2>"$work/said") || return 1
+  url=$(sed -n 's/.*port 8080 of the sandbox: //p' "$work/said")
+  mooncage exec "$kept" -- sh -c 'echo kept > page; exec python3 -m http.server 8080' >"$work/served" 2>&1 &
+  server=$!
+  gives 0 kept "for i in \$(seq 200); do curl -sf $url/page && exit; sleep 0.05; done; exit 1"
+  code=$?
+  mooncage stop "$kept" >/dev/null
+  wait $server
+  [ $code = 0 ] && gives 7 '' "curl -s $url/page"
+}
+check "--expose: the keeper holds the port" exposed
 check "stop" gives 0 "$id" "mooncage stop $id"
 check "it is gone" gives 125 '' "mooncage exec $id -- true" "no session $id"
 check "stop of what is gone" gives 125 '' "mooncage stop $id" "no session"

@@ -13,16 +13,23 @@ import subprocess
 import threading
 
 ADDRESS, OTHER, SIX = "11.0.0.1", "11.0.0.2", "2a01::1"
-NAME_SERVER = "11.0.0.53"
+NAME_SERVER, PRIVATE = "11.0.0.53", "10.9.9.9"
 TYPES = {"A": 1, "CNAME": 5, "AAAA": 28}
 
 
-def set_up():
-    """Called in a fresh network and mount namespace, with rights over both."""
+def set_up(place):
+    """In a fresh network and mount namespace, with rights over both."""
     for words in (["link", "set", "lo", "up"], ["addr", "add", ADDRESS + "/32", "dev", "lo"],
                   ["addr", "add", OTHER + "/32", "dev", "lo"], ["addr", "add", NAME_SERVER + "/32", "dev", "lo"],
+                  ["addr", "add", PRIVATE + "/32", "dev", "lo"],
                   ["-6", "addr", "add", SIX + "/128", "dev", "lo", "nodad"]):
         subprocess.run(["ip", *words], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    resolv = os.path.join(place, "resolv.conf")
+    with open(resolv, "w") as file:
+        file.write("nameserver %s\noptions timeout:1 attempts:1\n" % NAME_SERVER)
+    os.chmod(resolv, 0o644)
+    subprocess.run(["mount", "--bind", resolv, "/etc/resolv.conf"], check=True)
 
 
 # ---- names ------------------------------------------------------------------------------------
@@ -131,3 +138,84 @@ def web(address, port, directory, cert=None, key=None):
         context.load_cert_chain(cert, key)
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     return server
+
+
+class Echo(socketserver.BaseRequestHandler):
+    """Says everything again, and how much it was once it has ended."""
+
+    def handle(self):
+        total = 0
+        while True:
+            data = self.request.recv(65536)
+            if not data:
+                break
+            total += len(data)
+            self.request.sendall(data)
+        self.request.sendall(b"|%d" % total)
+
+
+class Flood(socketserver.BaseRequestHandler):
+    """Sends as many bytes as the first line says, as fast as it can."""
+
+    def handle(self):
+        left = int(self.request.makefile("rb").readline())
+        block = bytes(65536)
+        while left:
+            left -= self.request.send(block[:min(left, len(block))])
+
+
+class Reset(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.recv(1)
+        self.request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.request.close()
+
+
+class Hold(socketserver.BaseRequestHandler):
+    """Says hello and then nothing, until the other side ends."""
+
+    def handle(self):
+        self.request.sendall(b"hello\n")
+        while self.request.recv(4096):
+            pass
+
+
+class World:
+    """The whole of it. Ports: 8443 TLS, 8080 HTTP, 7007 echo, 7008 flood, 7009 reset, 7010 hold, 7011 a
+    listener that answers nobody."""
+
+    def __init__(self, place):
+        self.place = place
+        set_up(place)
+        self.www = os.path.join(place, "www")
+        os.mkdir(self.www)
+        with open(os.path.join(self.www, "hello"), "w") as file:
+            file.write("hello from good\n")
+        self.cert, self.key = certificate(place, "good.test", "other.test")
+        self.names = Names()
+        for address in (ADDRESS, SIX):
+            web(address, 8443, self.www, self.cert, self.key)
+            web(address, 8080, self.www)
+        for address in ("127.0.0.1", PRIVATE):
+            web(address, 8080, self.www)
+        for port, handler in ((7007, Echo), (7008, Flood), (7009, Reset), (7010, Hold)):
+            Server(ADDRESS, port, handler)
+        self.full = socket.socket()
+        self.full.bind((ADDRESS, 7011))
+        self.full.listen(0)
+        self.fillers = [socket.socket() for _ in range(8)]
+        for filler in self.fillers:
+            filler.setblocking(False)
+            filler.connect_ex((ADDRESS, 7011))
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind((ADDRESS, 7007))
+        self.udp.settimeout(0.2)
+
+    def reset(self):
+        """The names as every case finds them."""
+        self.names.answers.clear()
+        self.names.silent.clear()
+        self.names.set("good.test", ADDRESS, SIX)
+        self.names.set("four.test", ADDRESS)
+        self.names.set("six.test", SIX)
+        self.names.set("other.test", ADDRESS, SIX)

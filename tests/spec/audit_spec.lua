@@ -261,17 +261,17 @@ describe("the audit log", function()
         return command.argv[1] == "cat", "not with " .. secret
       end,
     })
-    local said = {}
+    local errors = {}
     for _, command in ipairs { { secret }, { "warn" }, { "cat", secret } } do
       local _, err = session:exec(command, { cwd = command[1] == "cat" and "/" .. secret or nil })
-      if err then said[#said + 1] = err.message end
+      if err then errors[#errors + 1] = err.message end
     end
-    said[#said + 1] = select(2, session:read(secret)).message
+    errors[#errors + 1] = select(2, session:read(secret)).message
     session:close()
-    assert.equal(3, #said)
-    local all = table.concat(said, "\n") .. table.concat(lines, "\n")
+    assert.equal(3, #errors)
+    local all = table.concat(errors, "\n") .. table.concat(lines, "\n")
     assert.is_nil(all:find("hunter2", 1, true))
-    assert.matches("not with ***", said[1], 1, true)
+    assert.matches("not with ***", errors[1], 1, true)
     assert.matches("beware of ***", all, 1, true)
   end)
 

@@ -5,11 +5,25 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
 
 #define WRITERS 16
 #define LINES 100
 
 static char directory[64], path[96];
+
+/* The clock that names files of a month; libc's own where it is not set. */
+static time_t fake_now;
+
+time_t time(time_t *out)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  time_t told = fake_now ? fake_now : now.tv_sec;
+  if (out) *out = told;
+  return told;
+}
 
 static int place(void **state)
 {
@@ -203,6 +217,135 @@ static void what_was_said_is_there_at_the_end(void **state)
   json_decref(report);
 }
 
+static json_t *verified_month(const char *month)
+{
+  snprintf(path, sizeof path, "%s/log/%u-%s.jsonl", directory, (unsigned)geteuid(), month);
+  return verified();
+}
+
+/* Each month has a file and a chain of its own, also where the clock is set back. */
+static void a_month_begins_a_file(void **state)
+{
+  (void)state;
+  char log[80];
+  snprintf(log, sizeof log, "%s/log", directory);
+  const mcg_jsonl_options options = {.dir = log};
+  mcg_sink *sink = mcg_jsonl_new(NULL, &options, NULL);
+  assert_non_null(sink);
+  fake_now = 1798761599; /* 2026-12-31T23:59:59Z */
+  assert_int_equal(put(sink, "last", NULL), 0);
+  fake_now++;
+  assert_int_equal(put(sink, "first", NULL), 0);
+  assert_int_equal(put(sink, "second", NULL), 0);
+  fake_now--;
+  assert_int_equal(put(sink, "late", NULL), 0);
+  fake_now = 0;
+  sink->type->free(sink);
+  static const char *const months[] = {"2026-12", "2027-01"};
+  for (int i = 0; i < 2; i++) {
+    json_t *report = verified_month(months[i]);
+    assert_true(json_is_true(json_object_get(report, "ok")));
+    assert_int_equal(json_integer_value(json_object_get(report, "lines")), 2);
+    assert_int_equal(json_integer_value(json_object_get(report, "first_seq")), 1);
+    json_decref(report);
+  }
+}
+
+static void put_event(mcg_sink *sink, const char *writer, const char *phase, const char *id)
+{
+  const mcg_event event = {.shell = "\"id\":\"b\" \"phase\":\"finish\""};
+  const mcg_stamp stamp = {
+      .op = "exec", .engine = writer, .phase = phase, .id = id, .session = "s", .duration_s = -1};
+  mcg_line *line = mcg_event_line(&event, &stamp, NULL);
+  mcg_delivery delivery = {.line = line};
+  assert_int_equal(sink->type->write(sink, &delivery, true, NULL), 0);
+  mcg_line_unref(line);
+}
+
+static mcg_sink *sink_of(const char *writer, const char *dir, uint64_t rotate)
+{
+  const mcg_jsonl_options options = {
+      .path = dir ? NULL : path, .dir = dir, .engine = writer, .rotate_bytes = rotate};
+  mcg_sink *sink = mcg_jsonl_new(NULL, &options, NULL);
+  assert_non_null(sink);
+  return sink;
+}
+
+/* How many lines of all files there have both texts. */
+static int count_lines(const char *one, const char *other)
+{
+  char command[256], number[16] = "";
+  snprintf(command, sizeof command,
+           "cat %s/*.jsonl %s/log/*.jsonl 2>/dev/null | grep -F '%s' | grep -cF '%s'", directory,
+           directory, one, other);
+  FILE *pipe = popen(command, "r");
+  assert_non_null(pipe);
+  assert_non_null(fgets(number, sizeof number, pipe));
+  pclose(pipe);
+  return atoi(number);
+}
+
+/* An engine that is killed with two starts open, of three; `dir`: over the end of a month. */
+static void die_between(const char *dir, uint64_t rotate)
+{
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid == 0) {
+    fake_now = 1798761599;
+    mcg_sink *sink = sink_of("aaaaaaaa", dir, rotate);
+    put_event(sink, "aaaaaaaa", "start", "a");
+    put_event(sink, "aaaaaaaa", "start", "b");
+    fake_now++;
+    put_event(sink, NULL, "finish", "a");
+    put_event(sink, "aaaaaaaa", "start", "c");
+    kill(getpid(), SIGKILL);
+  }
+  assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void recovered_once(const char *dir, uint64_t rotate)
+{
+  mcg_sink *lives = sink_of("bbbbbbbb", dir, rotate);
+  fake_now = 1798761600;
+  put_event(lives, "bbbbbbbb", "start", "d");
+  die_between(dir, rotate);
+  for (int i = 0; i < 2; i++) { /* the second finds nothing left to do */
+    mcg_sink *next = sink_of(i ? "dddddddd" : "cccccccc", dir, rotate);
+    put_event(next, NULL, "point", "p");
+    next->type->free(next);
+  }
+  assert_int_equal(count_lines("\"phase\":\"finish\"", "\"outcome\":\"unknown\""), 2);
+  assert_int_equal(count_lines("\"outcome\":\"unknown\"", ",\"id\":\"b\",\"mono\""), 1);
+  assert_int_equal(count_lines("\"outcome\":\"unknown\"", ",\"id\":\"c\",\"mono\""), 1);
+  assert_int_equal(count_lines("\"outcome\":\"unknown\"", ",\"id\":\"d\",\"mono\""), 0);
+  put_event(lives, NULL, "finish", "d");
+  lives->type->free(lives);
+  fake_now = 0;
+}
+
+static void what_the_dead_left_open_is_finished_once(void **state)
+{
+  (void)state;
+  recovered_once(NULL, 0);
+  json_t *report = verified();
+  assert_true(json_is_true(json_object_get(report, "ok")));
+  json_decref(report);
+}
+
+static void also_in_files_put_aside(void **state)
+{
+  (void)state;
+  recovered_once(NULL, 600);
+}
+
+static void also_over_the_end_of_a_month(void **state)
+{
+  (void)state;
+  char log[80];
+  snprintf(log, sizeof log, "%s/log", directory);
+  recovered_once(log, 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -211,6 +354,10 @@ int main(void)
       cmocka_unit_test_setup_teardown(who_may_not_wait_does_not, place, unplace),
       cmocka_unit_test_setup_teardown(a_limit_on_files_leaves_it_whole, place, unplace),
       cmocka_unit_test_setup_teardown(an_anchor_may_be_behind, place, unplace),
+      cmocka_unit_test_setup_teardown(a_month_begins_a_file, place, unplace),
+      cmocka_unit_test_setup_teardown(what_the_dead_left_open_is_finished_once, place, unplace),
+      cmocka_unit_test_setup_teardown(also_in_files_put_aside, place, unplace),
+      cmocka_unit_test_setup_teardown(also_over_the_end_of_a_month, place, unplace),
       cmocka_unit_test_setup_teardown(what_was_said_is_there_at_the_end, place, unplace),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

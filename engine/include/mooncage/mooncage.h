@@ -343,6 +343,21 @@ MCG_API int mcg_session_set_network(mcg_session *session, const char *network, s
 MCG_API int mcg_session_network_log(mcg_session *session, mcg_text_done done, void *data,
                                     mcg_error **err);
 
+/* A port of the sandbox for the host: connections to the returned URL go on to `port` inside, on its
+ * loopback, until the session is closed. Where nobody listens inside, the client's connection is reset.
+ * Any user of the host can reach a port of its loopback; a unix socket only this one. */
+typedef struct mcg_expose_spec {
+  size_t size;        /* sizeof(mcg_expose_spec) */
+  uint16_t port;      /* inside */
+  uint16_t host_port; /* of 127.0.0.1; 0: one that is free. One that is taken: `conflict` */
+  const char
+      *path; /* instead: a unix socket, absolute, in a directory of mode 0700 of this user's */
+} mcg_expose_spec;
+/* The text is the URL, "http://127.0.0.1:PORT" or "unix:PATH". A session on the host's own network, or
+ * with the framed carrier: `unsupported`. */
+MCG_API int mcg_session_expose(mcg_session *session, const mcg_expose_spec *spec,
+                               mcg_text_done done, void *data, mcg_op **op, mcg_error **err);
+
 /* ---- commands ----------------------------------------------------------------------------- */
 
 typedef enum mcg_stdin {

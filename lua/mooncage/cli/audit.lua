@@ -160,6 +160,7 @@ local function about(event)
     add(("%s: %s"):format(text_of(event.decision.by), text_of(verdict)))
   end
   add(detail.what and text_of(detail.what))
+  add(detail.outcome and "outcome " .. text_of(detail.outcome))
   add(detail.first_seq and ("%s-%s"):format(text_of(detail.first_seq), text_of(detail.last_seq)))
   if event.error then
     add(("%s: %s"):format(text_of(event.error.code), text_of(event.error.message)))
@@ -187,7 +188,7 @@ end
 
 ---A log to read; a pipe is not waited for.
 local function open_log(path)
-  if not system.is_file(path) and system.real_path(path) then
+  if not system.is_ordinary(path) and system.real_path(path) then
     return nil, path .. ": is no ordinary file"
   end
   return io.open(path, "rb")
@@ -363,7 +364,8 @@ local function count(all, event, started)
     if code and not denied then sums.failed = sums.failed + 1 end
     if event.op == "close" and event.usage then add_usage(sums, event.usage) end
     if event.phase == "start" then sums.open = sums.open + 1 end
-    if event.phase == "finish" and started[id] then sums.open = sums.open - 1 end
+    local known = not event.detail or event.detail.outcome ~= "unknown"
+    if event.phase == "finish" and started[id] and known then sums.open = sums.open - 1 end
   end
   if event.phase == "start" then started[id] = true end
   if event.phase == "finish" then started[id] = nil end

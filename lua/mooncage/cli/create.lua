@@ -34,6 +34,7 @@ function create.main(line)
     return exit.of_error(err)
   end
   for _, warning in ipairs(card.warnings or {}) do output.warn(warning) end
+  if not output.is_json() then sandbox.say_exposed(card.exposed) end
   local ok
   if output.is_json() then
     ok = output.document { session = card }

@@ -33,6 +33,7 @@ local function start(order)
   if not session then return nil, sandbox.locate(err, path, flags) end
   local ends_at = os.time() + ttl
   local ok, problem = sandbox.copy_in(session, { ["copy-in"] = order.copies })
+  if ok then ok, problem = sandbox.expose(session, flags) end
   if ok then ok, problem = keepers.announce(session, ends_at) end
   if ok then return session, ttl end
   keepers.withdraw(session)
@@ -72,7 +73,7 @@ function keeper.main()
   end
   answer {
     id = session.id, backend = session.backend, enforcement = session.enforcement,
-    warnings = warnings,
+    exposed = sandbox.facts(session).exposed, warnings = warnings,
   }
   hold(session, ttl)
   keepers.withdraw(session)

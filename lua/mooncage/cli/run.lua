@@ -40,6 +40,10 @@ end
 function run.steps(session, flags, execute)
   local ok, err = sandbox.copy_in(session, flags)
   if not ok then return nil, err end
+  local exposed
+  exposed, err = sandbox.expose(session, flags)
+  if not exposed then return nil, err end
+  if not output.is_json() then sandbox.say_exposed(exposed) end
   local result
   result, err = execute()
   if not result then return nil, err end
@@ -91,7 +95,7 @@ local function tell_json(err, traceback)
 end
 
 -- Steps round one command, which a script takes itself.
-local FOR_COMMANDS = { "copy-in", "copy-out", "diff", "apply", "apply-git", "tool" }
+local FOR_COMMANDS = { "expose", "copy-in", "copy-out", "diff", "apply", "apply-git", "tool" }
 
 local function run_script(line)
   for _, name in ipairs(FOR_COMMANDS) do
@@ -100,7 +104,8 @@ local function run_script(line)
         code = "invalid",
         message = ("--%s is for a command, not for a script"):format(name),
         fix = name == "tool" and "in the script say session:exec(cmd, { tool = \"NAME\" })"
-          or "in the script use session:upload, session:download, session:diff or session:apply",
+          or "in the script use session:upload, session:download, session:diff, session:apply or "
+            .. "session:expose",
       }
     end
   end

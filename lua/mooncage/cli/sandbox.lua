@@ -348,9 +348,34 @@ function sandbox.copy_out(session, flags)
   return true
 end
 
+local exposed = setmetatable({}, { __mode = "k" }) -- session -> what of it the host can reach
+
+---Opens the ports of --expose to the host.
+---@return table? list of { port, url }, table? err
+function sandbox.expose(session, flags)
+  local list = core.array {}
+  for i, wanted in ipairs(flags.expose or {}) do
+    local url, err = session:expose(wanted.port, { host_port = wanted.host_port })
+    if not url then return nil, err end
+    list[i] = { port = wanted.port, url = url }
+  end
+  if #list > 0 then exposed[session] = list end
+  return list
+end
+
+---Says where they are.
+function sandbox.say_exposed(list)
+  for _, one in ipairs(list or {}) do
+    output.note(("port %d of the sandbox: %s"):format(one.port, one.url))
+  end
+end
+
 ---Facts about a session that go with a result into --json.
 function sandbox.facts(session)
-  return { id = session.id, backend = session.backend, enforcement = session.enforcement }
+  return {
+    id = session.id, backend = session.backend, enforcement = session.enforcement,
+    exposed = exposed[session],
+  }
 end
 
 ---The A/M/D list and the unified diff of a project, for people. A name takes one line.

@@ -73,6 +73,12 @@ flags.copies = {
 
 flags.copy_in = { flags.copies[1] }
 
+flags.expose = {
+  { name = "expose", value = "PORT[:HOSTPORT]", type = "exposed", many = true,
+    help = "Let the host reach this port of the sandbox, on 127.0.0.1, at HOSTPORT or at one that "
+      .. "is free; which one is said on stderr." },
+}
+
 flags.project = {
   { name = "project", value = "DIR", type = "name", complete = "directory",
     help = "The workspace is a copy-on-write view of DIR, which stays untouched." },
@@ -195,7 +201,7 @@ local commands = {
         .. "itself with mooncage.open and mooncage.with; flags and configuration are what those "
         .. "start from. The words after the script are its arg.",
     },
-    flags = { flags.run, flags.sandbox, flags.tool, flags.copies, flags.project },
+    flags = { flags.run, flags.sandbox, flags.expose, flags.tool, flags.copies, flags.project },
     takes = "script_or_command",
     examples = {
       { "echo hi | mooncage run -- tr a-z A-Z", "a filter, in a sandbox" },
@@ -214,7 +220,7 @@ local commands = {
         .. "afterwards, or in session ID that mooncage create opened. The window's size and Ctrl-C "
         .. "reach it.",
     },
-    flags = { flags.sandbox, flags.tool, flags.copies, flags.project },
+    flags = { flags.sandbox, flags.expose, flags.tool, flags.copies, flags.project },
     takes = "session_or_none_then_command",
     examples = {
       { "mooncage shell", "look round in an empty sandbox" },
@@ -231,7 +237,7 @@ local commands = {
       "With --project its workspace is a view of that directory: mooncage diff shows what changed "
         .. "in it, mooncage apply writes that back and ends the session, mooncage stop drops it.",
     },
-    flags = { flags.create, flags.sandbox, flags.copy_in, flags.view },
+    flags = { flags.create, flags.sandbox, flags.expose, flags.copy_in, flags.view },
     takes = "nothing",
     examples = {
       { 'id=$(mooncage create --ttl 10m); mooncage exec "$id" -- uname -a', "" },

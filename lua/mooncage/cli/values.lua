@@ -87,6 +87,17 @@ function values.copy(text)
   return { from = from, to = to }
 end
 
+---"PORT" or "PORT:HOSTPORT" -> { port, host_port }.
+function values.exposed(text)
+  local inside, outside = text:match "^(%d+):?(%d*)$"
+  if not inside or text:sub(-1) == ":" then return nil, "must be PORT or PORT:HOSTPORT" end
+  local port, host_port = tonumber(inside), tonumber(outside)
+  if port < 1 or port > 65535 or (host_port and (host_port < 1 or host_port > 65535)) then
+    return nil, "needs ports from 1 to 65535"
+  end
+  return { port = port, host_port = host_port }
+end
+
 ---"SRC:DST" or "SRC:DST:rw" -> a live mount. Read-only unless rw.
 function values.bind(text)
   local source, target, mode = text:match "^([^:]+):([^:]+):?([^:]*)$"
