@@ -105,6 +105,18 @@ local function goals()
   goal("an event in lua-cjson : as canonical JSON",
     ratio(time("lua-cjson of 1000 of them", "", 0, "audit"),
       time("1000 events serialised", "", 0, "audit")), "at least", 4)
+  local gateway, socat = figure "network/MB/s through the gateway", figure "network/MB/s through socat"
+  goal("MB/s through the gateway : through socat", gateway and socat and gateway / socat, "at least",
+    0.7)
+  local far, near = figure "network/first byte through the gateway", figure "network/first byte, plain"
+  goal("the gateway adds to the first byte of a connection, ms", far and near and far - near,
+    "at most", 0.2)
+  goal("connections a second through the gateway",
+    figure "network/connections a second through the gateway", "at least", 1000)
+  local listed = time("open and close, an allow list", "musl", 0, "network")
+  local unlisted = time("open and close, no network", "musl", 0, "network")
+  goal("opening with an allow list takes more, ms",
+    listed and unlisted and listed.median - unlisted.median, "at most", 0.5)
   local ours, pipe = figure "stdout/mooncage", figure "stdout/plain pipe, 1 MiB"
   goal("stdout : a plain pipe of the same size", ours and pipe and ours / pipe, "at least", 0.6)
 end
