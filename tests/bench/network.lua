@@ -1,6 +1,6 @@
--- network.lua: connections through the gateway beside socat's and beside none, in turns; and what opening
--- a sandbox costs with rules. In a network namespace that tests/bench/run made, where a server is at
--- 11.0.0.1:7000 and socat listens for it on 11.0.0.1:7001. Prints rows as the bench driver does:
+-- network.lua: connections through the gateway beside socat's and beside none, in turns; and what
+-- opening a sandbox costs with rules. In a network namespace that network.sh set up: a server is at
+-- 11.0.0.1:7000, and socat listens for it on 11.0.0.1:7001. Prints rows as the bench driver does:
 --   mooncage run tests/bench/network.lua PROGRAMS LOG [short]
 local mooncage = require "mooncage"
 
@@ -38,9 +38,10 @@ local function inside(...)
   return assert(tonumber(result.stdout), result.stderr)
 end
 
+local size = ("%d"):format(bytes)
 for _ = 1, rounds do
-  figure("MB/s through the gateway", inside("fetch", "11.0.0.1", 7000, ("%d"):format(bytes)), "MB/s")
-  figure("MB/s through socat", outside("fetch", "11.0.0.1", 7001, ("%d"):format(bytes)), "MB/s")
+  figure("MB/s through the gateway", inside("fetch", "11.0.0.1", 7000, size), "MB/s")
+  figure("MB/s through socat", outside("fetch", "11.0.0.1", 7001, size), "MB/s")
   figure("first byte through the gateway", inside("reach", "11.0.0.1", 7000, 300), "ms")
   figure("first byte, plain", outside("reach", "11.0.0.1", 7000, 300), "ms")
   figure("connections a second through the gateway", inside("crowd", "11.0.0.1", 7000, 2000), "1/s")
@@ -50,8 +51,8 @@ session:close()
 -- Opening, with and without rules, in turns.
 local variants = {
   { name = "open and close, no network", config = config(nil), times = {} },
-  { name = "open and close, an allow list", config = config { allow = { "api.example.com:443", "*.example.org:443" } },
-    times = {} },
+  { name = "open and close, an allow list",
+    config = config { allow = { "api.example.com:443", "*.example.org:443" } }, times = {} },
 }
 local opens = short and 60 or 300
 for round = -4, opens do

@@ -8,6 +8,6 @@ ip addr add 11.0.0.1/32 dev lo
 server=$!
 socat TCP-LISTEN:7001,bind=11.0.0.1,reuseaddr,fork TCP:11.0.0.1:7000 &
 relay=$!
-trap 'pkill -P "$server"; kill "$relay" "$server"' EXIT
+trap 'kill "$relay" "$server"' EXIT
 until grep -q up "$work/wire" && socat -u OPEN:/dev/null TCP:11.0.0.1:7001 2>/dev/null; do sleep 0.05; done
 "$command" run tests/bench/network.lua "$work/programs" "$work/network.jsonl" $short

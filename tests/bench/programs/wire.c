@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -67,7 +68,7 @@ _Noreturn static void serve(char **argv)
   signal(SIGPIPE, SIG_IGN);
   for (int i = 0; i < CROWD; i++)
     if (fork() == 0)
-      for (;;) {
+      for (prctl(PR_SET_PDEATHSIG, SIGKILL);;) {
         int one = accept(fd, NULL, NULL);
         if (one < 0) die("accept");
         answer(one);
