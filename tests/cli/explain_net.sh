@@ -57,6 +57,15 @@ check "a rule that is wrong names its line" gives 2 '' \
 for rule in '*' '' com '*.com' '*.*' 'a.*.test' 'a.test:0' 'a.test:9-1' '10.1.2.3/8' '010.0.0.1' '::1' 'https://a.test' '0.0.0.0/0'; do
   check "no rule: $rule" gives 2 '' "$net --policy net.lua --allow '$rule' a.test:1" 'fix:'
 done
+check "a rule of a flag is named so" gives 2 '' "$net --allow com a.test:1" 'error: --allow: "com"'
+check "one of the file is not" gives 2 '' \
+  "echo 'return { allow = { \"com\" } }' >bad.lua; $net --policy bad.lua --allow a.test a.test:1" 'bad.lua:1: network.allow[1]'
+check "config show knows the flags" json_is 0 \
+  'd["sources"]["network.allow"]["source"] == "--allow" and d["config"]["network.deny"] == ["b.test"]' \
+  'mooncage --json config show --allow a.test --deny b.test'
+check "and no header of a rule" gives 0 '' \
+  "echo 'return { network = { allow = { { host = \"a.test\", terminate_tls = true, headers = { A = \"plain-s3cret\" } } } } }' >h.lua; mooncage --config h.lua config show >said && ! grep s3cret said"
+check "--allow does not go with --network none" gives 2 '' 'mooncage run --network none --allow a.test -- true' 'leave --network out'
 check "every host on one port can be said" gives 0 '*' "$net --policy net.lua --allow '*:443' other.test:443"
 check "an unknown key" gives 2 '' "echo 'return { allwo = {} }' >bad.lua; $net --policy bad.lua a.test:1" 'allow'
 check "a policy that is not there" gives 125 '' "$net --policy nowhere.lua a.test:1" 'nowhere.lua'

@@ -31,7 +31,7 @@ check "and says so as JSON, with all reasons" json_is 126 \
   '(d["error"]["code"] == "no_candidate" and [c["fits"] for c in d["candidates"]] == [False] * 4
    and d["candidates"][2]["reason"] == "isolation is namespace, gvisor is required")' \
   "$sel --json select --min-isolation gvisor"
-check "the network is required" gives 0 bare "$sel select --require-network yes"
+check "the network is required" gives 0 cheap "$sel select --require-network yes"
 check "the network is denied" gives 0 cheap "$sel select --require-network no"
 check "a price is the highest" gives 0 cheap "$sel select --max-usd-per-minute 0.07"
 check "a price of 0 leaves the free" gives 126 '' "$sel select --max-usd-per-minute 0" 'at most 0 is allowed'

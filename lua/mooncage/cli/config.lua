@@ -82,6 +82,9 @@ local function add_source(row, line, path, keys)
   local names = require("mooncage.cli.lines").path(row.key)
   local flags = sandbox.flags_of_keys(line.flags)
   local flag = flags[names[#names]] or flags[names[1]]
+  if names[1] == "network" and not flag and not (keys and keys:find(names)) then
+    flag = require("mooncage.cli.network").flag_of(names[2], line.flags)
+  end
   if names[1] == "environment" and names[2] then
     local taken
     flag, taken = sandbox.flag_of_variable(line.flags, names[2])

@@ -13,12 +13,7 @@ local sandbox = require "mooncage.cli.sandbox"
 ---@return table? config, table? err, string? path
 local function config_of(flags)
   local path = flags.policy
-  if not path then
-    local config, err, file = sandbox.config(flags)
-    if not config then return nil, err end
-    local ok, wrong = network.add(config, flags)
-    return ok and config, wrong, file
-  end
+  if not path then return sandbox.config(flags) end
   if flags.config then
     return nil, core.error("invalid", "--policy and --config are both given", "leave one out")
   end

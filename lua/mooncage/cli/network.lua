@@ -1,11 +1,12 @@
 -- network.lua: the flags that say what of the network may be reached, put over a configuration's.
 local network = {}
 
----A copy of `list` with the words after it.
+---A copy of `list` with the words after it; what is no list is the engine's to refuse.
 local function joined(list, words)
+  if list ~= nil and type(list) ~= "table" then return list end
   local all = {}
-  for _, rule in ipairs(type(list) == "table" and list or {}) do all[#all + 1] = rule end
-  for _, word in ipairs(words) do all[#all + 1] = word end
+  for _, rule in ipairs(list or {}) do all[#all + 1] = rule end
+  for _, word in ipairs(words or {}) do all[#all + 1] = word end
   return all
 end
 
@@ -25,12 +26,37 @@ function network.add(config, flags)
         or ("leave %s out: the host's network has no rules"):format(with),
     }
   end
-  local given, rules = config.network, {}
+  local given, rules = config.network, { default = "deny" }
+  flags.rules_before = {}
   if given == "open" then rules.default = "allow" end
-  for key, value in pairs(type(given) == "table" and given or {}) do rules[key] = value end
-  if flags.allow then rules.allow = joined(rules.allow, flags.allow) end
-  if flags.deny then rules.deny = joined(rules.deny, flags.deny) end
+  if type(given) == "table" then
+    for key, value in pairs(given) do rules[key] = value end
+  end
+  for _, key in ipairs { "allow", "deny" } do
+    flags.rules_before[key] = type(rules[key]) == "table" and #rules[key] or 0
+    rules[key] = joined(rules[key], flags[key])
+  end
   config.network = rules
+  return true
+end
+
+---The flag by which a key of the network that is not in the file came to be.
+---@return string? flag
+function network.flag_of(key, flags)
+  local with = flags[key] and key or flags.allow and "allow" or flags.deny and "deny"
+  return with and "--" .. with
+end
+
+---An error about a rule that a flag gave, in words of that flag.
+---@param err mooncage.Error
+---@param flags table as they were given to network.add
+---@return boolean was_one
+function network.locate(err, flags)
+  local key, index, text = err.message:gsub("^configuration: ", "")
+    :match "^network%.(%l+)%[(%d+)%]: (.*)$"
+  if not key or not flags[key] or not flags.rules_before then return false end
+  if tonumber(index) <= flags.rules_before[key] then return false end
+  err.message = ("--%s: %s"):format(key, text)
   return true
 end
 

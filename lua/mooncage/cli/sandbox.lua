@@ -4,6 +4,7 @@ local core = require "mooncage.core"
 local ask = require "mooncage.cli.ask"
 local config_file = require "mooncage.cli.config_file"
 local mooncage = require "mooncage"
+local network = require "mooncage.cli.network"
 local output = require "mooncage.cli.output"
 local system = require "mooncage.cli.system"
 local values = require "mooncage.cli.values"
@@ -146,37 +147,6 @@ local function set_manifest(config, flags)
   return true
 end
 
--- Words of --allow and --deny after what the configuration has.
-local function add_rules(network, key, words)
-  if not words then return end
-  local list = {}
-  for _, rule in ipairs(network[key] or {}) do list[#list + 1] = rule end
-  for _, word in ipairs(words) do list[#list + 1] = word end
-  network[key] = list
-end
-
--- --network, and rules over it or over those of the configuration.
-local function set_network(config, flags)
-  if flags.network then config.network = flags.network end
-  if not (flags.allow or flags.deny) then return true end
-  if flags.network == "none" or flags.network == "host" then
-    local with = flags.allow and "--allow" or "--deny"
-    return nil, {
-      code = "invalid",
-      message = ("%s goes not with --network %s"):format(with, flags.network),
-      fix = flags.network == "none" and "leave --network out"
-        or ("leave %s out: the host's network has no rules"):format(with),
-    }
-  end
-  local network = config.network
-  if network == "open" then network = { default = "allow" } end
-  network = type(network) == "table" and shallow(network) or { default = "deny" }
-  add_rules(network, "allow", flags.allow)
-  add_rules(network, "deny", flags.deny)
-  config.network = network
-  return true
-end
-
 ---What sessions start from: the configuration file with the flags over it.
 ---@param flags table
 ---@return table? config, table? err, string? path of the configuration file
@@ -187,7 +157,7 @@ function sandbox.config(flags)
   local placed, misplaced = set_backend(config, flags)
   if not placed then return nil, misplaced end
   set_limits(config, flags)
-  local reach, unclear = set_network(config, flags)
+  local reach, unclear = network.add(config, flags)
   if not reach then return nil, unclear end
   if (flags.env or flags["env-file"]) and type(config.environment or {}) == "table" then
     local environment, err = sandbox.environment(flags, config.environment)
@@ -222,7 +192,6 @@ end
 -- Flags that are a key of their own.
 local KEYS = {
   backend = "backend", option = "options", bind = "binds", network = "network",
-  allow = "network", deny = "network",
   env = "environment", ["env-file"] = "environment", workdir = "working_directory",
   project = "project", manifest = "manifest", tenant = "tenant", audit = "audit",
   ["best-effort"] = "enforcement",
@@ -293,6 +262,7 @@ function sandbox.locate(err, path, flags)
     local from, to = (err.fix or ""):find(advice[1], 1, true)
     if from then err.fix = err.fix:sub(1, from - 1) .. advice[2] .. err.fix:sub(to + 1) end
   end
+  if network.locate(err, flags) then return err end
   local of_manifest = manifest_file and err.message:gsub("^configuration: ", "")
     :match "^manifest[%.%[](.*)$"
   if of_manifest then

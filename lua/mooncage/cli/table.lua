@@ -38,12 +38,12 @@ flags.sandbox = {
   { name = "wall", value = "DURATION", type = "duration",
     help = "End the whole sandbox after this time." },
   { name = "network", value = "WHICH", type = "string", choices = { "none", "open", "host" },
-    help = "none (the default): only its own loopback. open: everything but private and other special "
-      .. "addresses, through the gateway. host: shares the host's network, with everything that "
-      .. "listens there." },
+    help = "none (the default): only its own loopback. open: everything but private and other "
+      .. "special addresses, through the gateway. host: shares the host's network, with everything "
+      .. "that listens there." },
   { name = "allow", value = "HOST[:PORT]", type = "name", many = true,
-    help = "Let connections through to HOST: a name, *.SUFFIX, an address or a network. Without PORT "
-      .. "80 and 443; a list (80,443) or a range (8000-8100) is fine." },
+    help = "Let connections through to HOST: a name, *.SUFFIX, an address or a network. Without "
+      .. "PORT 80 and 443; a list (80,443) or a range (8000-8100) is fine." },
   { name = "deny", value = "HOST[:PORT]", type = "name", many = true,
     help = "Refuse connections to HOST, whatever else allows them." },
   { name = "env", value = "NAME[=VALUE]", type = "environment", many = true,
