@@ -9,7 +9,13 @@
 
 #include <arpa/inet.h>
 #include <grp.h>
+#include <linux/filter.h>
+#include <linux/netlink.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 typedef struct world {
@@ -411,6 +417,51 @@ static void test_port_is_taken(void **state)
   on_fiber(port_is_taken);
 }
 
+/* ---- what a program may not ----------------------------------------------------------------------- */
+
+/* Who could would get round the gateway, or see and answer in its place. */
+static void attacks(world *w)
+{
+  open_gateway(w, false);
+  assert_says(w,
+              TRY
+              "import struct, fcntl\n"
+              "S = socket\n"
+              "attempt(lambda: S.socket(S.AF_PACKET, S.SOCK_DGRAM, 8))\n"
+              "attempt(lambda: S.socket(S.AF_INET, S.SOCK_RAW, 6))\n"
+              "attempt(lambda: S.socket(S.AF_NETLINK, S.SOCK_RAW, 12))\n"
+              "def route(kind, body):\n"
+              "  n = S.socket(S.AF_NETLINK, S.SOCK_RAW, 0)\n"
+              "  n.send(struct.pack('IHHII', 16 + len(body), kind, 5, 1, 0) + body)\n"
+              "  number = -struct.unpack('i', n.recv(4096)[16:20])[0]\n"
+              "  if number: raise OSError(number, '')\n"
+              "deleted = struct.pack('BBBBBBBBI', 2, 0, 0, 0, 255, 0, 254, 2, 0)\n"
+              "attempt(lambda: route(25, deleted))\n"                                 /* DELROUTE */
+              "attempt(lambda: route(24, deleted))\n"                                 /* NEWROUTE */
+              "attempt(lambda: route(21, struct.pack('BBBBI', 2, 32, 0, 0, 1)))\n"    /* DELADDR */
+              "attempt(lambda: route(16, struct.pack('BBHiII', 0, 0, 0, 1, 0, 1)))\n" /* NEWLINK */
+              "attempt(lambda: fcntl.ioctl(S.socket(), 0x8914, struct.pack('16sh14x', b'lo', 0)))\n"
+              "attempt(lambda: S.socket().setsockopt(S.IPPROTO_IP, 19, 1))\n" /* IP_TRANSPARENT */
+              "attempt(lambda: open('/proc/sys/net/ipv4/ip_forward', 'w'))\n"
+              "def stub(kind):\n"
+              "  s = S.socket(S.AF_INET, kind)\n"
+              "  for o in (S.SO_REUSEADDR, S.SO_REUSEPORT): s.setsockopt(S.SOL_SOCKET, o, 1)\n"
+              "  s.bind(('127.0.0.1', 53))\n"
+              "  if kind == S.SOCK_STREAM: s.listen()\n"
+              "attempt(lambda: stub(S.SOCK_DGRAM))\n"
+              "attempt(lambda: stub(S.SOCK_STREAM))\n"
+              "attempt(lambda: os.listdir('/proc/1/fd'))\n",
+              "EPERM\nEPERM\nEPERM\nEPERM\nEPERM\nEPERM\nEPERM\nEPERM\nEPERM\nEROFS\nEADDRINUSE\n"
+              "EADDRINUSE\nENOENT\n");
+  close_world(w);
+}
+
+static void test_attacks(void **state)
+{
+  (void)state;
+  on_fiber(attacks);
+}
+
 /* ---- CONNECT ------------------------------------------------------------------------------------ */
 
 static void connects(world *w)
@@ -540,9 +591,91 @@ static void test_not_redirected(void **state)
   mcg_error_free(err);
 }
 
+/* ---- a kernel that lacks something ------------------------------------------------------------------ */
+
+static int lacking_family, lacking_protocol; /* of socket(2) */
+
+/* For this process and those it starts, the sandbox's builder among them. */
+static void take_away(void)
+{
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 5),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)lacking_family, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)lacking_protocol, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
+  assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+static void assert_refused(world *w, bool redirect, const char *message, const char *fix)
+{
+  const mcg_spawn_spec spec = {
+      .kind = MCG_KIND_JAIL, .disk = 16 << 20, .network = MCG_NET_GATEWAY, .redirect = redirect};
+  mcg_error *err = NULL;
+  int fd;
+  assert_int_equal(mcg_spawner_create(w->engine, NULL, &spec, &w->jailed, &fd, &err), 0);
+  assert_int_equal(
+      mcg_stream_open(w->engine, fd, MCG_CARRIER_DIRECT, NULL, NULL, NULL, &w->stream, &err), -1);
+  if (!strstr(err->message, message) || !strstr(err->fix, fix))
+    fail_msg("\"%s\" (%s)", err->message, err->fix);
+  assert_int_equal(code_of(&err), MCG_UNENFORCEABLE);
+  assert_int_equal(mcg_spawner_destroy(w->jailed, NULL, &err), 0);
+}
+
+/* Twice: where networks are made ahead the first was made otherwise. */
+static void no_nftables(world *w)
+{
+  for (int i = 0; i < 4; i++) assert_refused(w, true, "nftables", "modprobe nf_tables");
+  open_gateway(w, false); /* which needs none */
+  close_world(w);
+}
+
+static void no_packets(world *w)
+{
+  for (int i = 0; i < 4; i++)
+    assert_refused(w, false, "watch for refused connections", "modprobe af_packet");
+}
+
+static void in_a_lesser_kernel(int family, int protocol, void (*test)(world *w))
+{
+  int status;
+  fflush(NULL);
+  pid_t pid = fork();
+  if (pid == 0) {
+    lacking_family = family;
+    lacking_protocol = protocol;
+    take_away();
+    on_fiber(test);
+    _exit(0);
+  }
+  waitpid(pid, &status, 0);
+  assert_int_equal(status, 0);
+}
+
+static void test_no_nftables(void **state)
+{
+  (void)state;
+  in_a_lesser_kernel(AF_NETLINK, NETLINK_NETFILTER, no_nftables);
+}
+
+static void test_no_packet_sockets(void **state)
+{
+  (void)state;
+  in_a_lesser_kernel(AF_PACKET, 0, no_packets);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_attacks),
+      cmocka_unit_test(test_no_nftables),
+      cmocka_unit_test(test_no_packet_sockets),
       cmocka_unit_test(test_gateway_sockets),
       cmocka_unit_test(test_none_without_a_gateway),
       cmocka_unit_test(test_refusals),
