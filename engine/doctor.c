@@ -42,76 +42,18 @@ static void add(doctor *self, const char *name, bool ok, bool needed, const char
                                             .fix = fix});
 }
 
-/* ---- waiting for what completes by callback ----------------------------------------------- */
-
-typedef struct answer {
-  mcg_engine *engine;
-  mcg_wait wait;
-  bool done;
-  mcg_session *session;
-  mcg_error *error;
-  int exit_code;
-} answer;
-
-static void answered(answer *self)
-{
-  self->done = true;
-  mcg_wait_wake(self->engine, &self->wait);
-}
-
-static void opened(void *data, mcg_session *session, mcg_error *error)
-{
-  answer *self = data;
-  self->session = session;
-  self->error = error;
-  answered(self);
-}
-
-static void closed(void *data, mcg_error *error)
-{
-  answer *self = data;
-  mcg_error_free(error);
-  answered(self);
-}
-
-static void ran(void *data, const mcg_result *result, mcg_error *error)
-{
-  answer *self = data;
-  self->exit_code = result ? result->exit_code : -1;
-  self->error = error;
-  answered(self);
-}
-
-/* What was started must complete before this stack goes. */
-static void await(answer *self)
-{
-  mcg_fiber_shield(self->engine, true);
-  while (!self->done) {
-    auto_error mcg_error *ignored = NULL;
-    if (mcg_wait_park(self->engine, &self->wait, -1, &ignored) < 0) continue;
-  }
-  mcg_fiber_shield(self->engine, false);
-}
-
 /* ---- one backend, tried ------------------------------------------------------------------- */
 
 static void try_command(doctor *self, const mcg_backend *backend, mcg_session *session)
 {
-  const char *id = backend->id;
-  const char *const argv[] = {"/bin/sh", "-c", "exit 42", NULL};
-  mcg_exec_spec spec = {.size = sizeof spec, .argv = argv, .timeout_ms = 10000};
-  mcg_exec_events events = {.on_done = ran};
-  answer run = {.engine = self->engine, .exit_code = -1};
-  auto_free char *name = mcg_format("%s: a command", id);
-  mcg_wait_init(&run.wait);
-  if (mcg_exec_start(session, &spec, &events, &run, NULL, &run.error) == 0) await(&run);
-  bool ok = run.exit_code == 42;
-  add(self, name ? name : id, ok, backend->isolation != MCG_ISOLATION_NONE,
-      ok          ? "runs, and its exit code arrives"
-      : run.error ? run.error->message
-                  : "did not run",
-      run.error ? run.error->fix : NULL);
-  mcg_error_free(run.error);
+  auto_error mcg_error *error = NULL;
+  auto_free char *name = mcg_format("%s: a command", backend->id);
+  int code = mcg_doctor_run(session, "exit 42", NULL, &error);
+  add(self, name ? name : backend->id, code == 42, backend->isolation != MCG_ISOLATION_NONE,
+      code == 42 ? "runs, and its exit code arrives"
+      : error    ? error->message
+                 : "did not run",
+      error ? error->fix : NULL);
 }
 
 static bool in_force(const char *value)
@@ -138,34 +80,26 @@ static void list_mechanisms(doctor *self, const char *id, const mcg_session *ses
 static void try_backend(doctor *self, const mcg_backend *backend)
 {
   static const char *const isolations[] = {"none", "namespace", "container", "gvisor", "vm"};
-  answer open = {.engine = self->engine};
+  auto_error mcg_error *error = NULL;
   auto_free char *config = mcg_format("{\"backend\":{\"id\":\"%s\"}}", backend->id);
-  mcg_wait_init(&open.wait);
-  if (config &&
-      mcg_session_open(self->engine, config, strlen(config), opened, &open, NULL, &open.error) == 0)
-    await(&open);
-  bool ok = open.session != NULL;
+  mcg_session *session = config ? mcg_doctor_open(self->engine, config, &error) : NULL;
+  bool ok = session != NULL;
   json_t *entry = json_pack("{s:s, s:s, s:s, s:b}", "id", backend->id, "family",
                             backend->family == MCG_LOCAL ? "local" : "hosted", "isolation",
                             isolations[backend->isolation], "usable", ok);
-  if (!ok && open.error) json_object_set_new(entry, "why", json_string(open.error->message));
+  if (error) json_object_set_new(entry, "why", json_string(error->message));
   json_array_append_new(self->backends, entry);
   auto_free char *name = mcg_format("%s: a sandbox", backend->id);
   add(self, name ? name : backend->id, ok, backend->isolation != MCG_ISOLATION_NONE,
-      ok           ? "was made"
-      : open.error ? open.error->message
-                   : "was not made",
-      open.error ? open.error->fix : NULL);
-  mcg_error_free(open.error);
+      ok      ? "was made"
+      : error ? error->message
+              : "was not made",
+      error ? error->fix : NULL);
   if (!ok) return;
   if (backend->isolation != MCG_ISOLATION_NONE) self->walled = true;
-  if (backend->isolation != MCG_ISOLATION_NONE) list_mechanisms(self, backend->id, open.session);
-  try_command(self, backend, open.session);
-  answer close = {.engine = self->engine};
-  auto_error mcg_error *refused = NULL;
-  mcg_wait_init(&close.wait);
-  if (mcg_session_close(open.session, closed, &close, &refused) == 0) await(&close);
-  mcg_session_unref(open.session);
+  if (backend->isolation != MCG_ISOLATION_NONE) list_mechanisms(self, backend->id, session);
+  try_command(self, backend, session);
+  mcg_doctor_close(session);
 }
 
 /* ---- the machine -------------------------------------------------------------------------- */
@@ -240,6 +174,7 @@ static int doctor_run(void *arg, mcg_error **err)
     if (self->engine->backends.list[i]->family == MCG_LOCAL &&
         self->engine->backends.list[i]->create)
       try_backend(self, self->engine->backends.list[i]);
+  if (self->walled) mcg_doctor_egress(self->engine, self->checks);
   json_object_set_new(self->out, "ok",
                       json_boolean(self->walled && nothing_needed_is_missing(self->checks)));
   return 0;

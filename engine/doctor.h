@@ -26,6 +26,13 @@ int mcg_doctor_probe(mcg_engine *engine, struct json_t *checks, mcg_error **err)
 /* doctor_machine.c: where this runs, and what it needs besides sandboxes. */
 struct json_t *mcg_doctor_machine(void);
 void mcg_doctor_surroundings(struct json_t *checks);
+/* doctor_egress.c: a network policy, used by a sandbox against listeners of the doctor's own. */
+void mcg_doctor_egress(mcg_engine *engine, struct json_t *checks);
+/* doctor_trial.c: sessions as a host has them, but on a fiber, and not to be canceled half-way. */
+mcg_session *mcg_doctor_open(mcg_engine *engine, const char *config, mcg_error **err);
+/* A command of the shell: its exit status, or -1. `out`, if given: its standard output, to be freed. */
+int mcg_doctor_run(mcg_session *session, const char *shell, char **out, mcg_error **err);
+void mcg_doctor_close(mcg_session *session);
 /* What mends user namespaces here, by what forbids them; ends with what is to be tried otherwise. */
 const char *mcg_doctor_userns_fix(void);
 
