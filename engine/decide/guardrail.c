@@ -103,16 +103,14 @@ static int take_rewrite(json_t *list, json_t **out, mcg_error **err)
   return 0;
 }
 
-int mcg_guardrail_judge(mcg_session *session, const mcg_exec_spec *spec, json_t **rewritten,
+int mcg_guardrail_judge(mcg_session *session, json_t *command, json_t **rewritten,
                         mcg_decision *decision, mcg_error **err)
 {
   *rewritten = NULL;
-  if (!session->config->guarded) return 0;
   decision->by = "guardrail";
   if (!mcg_session_asks(session, MCG_ASK_GUARDRAIL))
     return mcg_fail(err, MCG_COMMAND_DENIED, "use the configuration that the session was made with",
                     "the session has a guardrail, and this process does not");
-  auto_json json_t *command = mcg_command_json(spec);
   auto_json json_t *question =
       command ? json_pack("{s:O, s:o?}", "command", command, "spend", mcg_spend_facts(session))
               : NULL;

@@ -21,6 +21,7 @@ typedef struct step { /* asked for before the sandbox has the command; in order 
 struct mcg_errand {
   mcg_exec_spec spec; /* its texts are ours */
   char **argv, **env;
+  json_t *command; /* what the host is told of it: made when first asked for, and never changed */
   char id[27];
   mcg_op *op; /* the steps before the sandbox, while they are taken */
   bool waits;
@@ -174,6 +175,7 @@ void mcg_errand_free(errand *self)
   mcg_environment_free(self->env);
   mcg_decision_fini(&self->decision);
   json_decref(self->detail);
+  json_decref(self->command);
   while (self->steps) {
     step *it = self->steps;
     self->steps = it->next;
@@ -283,9 +285,16 @@ static step *next_step(errand *self)
 
 /* ---- before ------------------------------------------------------------------------------- */
 
+/* Borrowed; NULL: no memory. */
+static json_t *command_of(errand *self)
+{
+  if (!self->command) self->command = mcg_command_json(&self->spec);
+  return self->command;
+}
+
 static json_t *facts_of(const mcg_exec *exec)
 {
-  return json_pack("{s:o, s:{s:s}}", "command", mcg_command_json(&exec->errand->spec), "exec", "id",
+  return json_pack("{s:O, s:{s:s}}", "command", command_of(exec->errand), "exec", "id",
                    exec->errand->id);
 }
 
@@ -299,7 +308,7 @@ static bool told(const mcg_exec *exec, mcg_hook hook)
 static int rewrite(errand *self, const json_t *list, mcg_error **err)
 {
   size_t count = json_array_size(list);
-  self->detail = json_pack("{s:o}", "asked", mcg_command_json(&self->spec));
+  self->detail = json_pack("{s:O}", "asked", command_of(self));
   char **argv = calloc(count + 1, sizeof *argv);
   bool good = argv && self->detail;
   for (size_t i = 0; good && i < count; i++)
@@ -308,6 +317,7 @@ static int rewrite(errand *self, const json_t *list, mcg_error **err)
     if (argv) mcg_environment_free(argv);
     return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a command");
   }
+  json_decref(mcg_steal_pointer(&self->command)); /* it is another one now */
   mcg_environment_free(self->argv);
   free((void *)self->spec.shell);
   self->spec.shell = NULL;
@@ -338,10 +348,11 @@ static int judge(mcg_exec *exec, mcg_error **err)
   auto_json json_t *rewritten = NULL;
   mcg_error *denied = NULL;
   const char *op = "tool";
+  bool guarded = exec->session->config->guarded;
   if (mcg_tool_check(exec->session, self->spec.tool, &denied) < 0) {
     self->decision.by = "allowed_tools";
-  } else if (mcg_guardrail_judge(exec->session, &self->spec, &rewritten, &self->decision, &denied) <
-             0) {
+  } else if (guarded && mcg_guardrail_judge(exec->session, command_of(self), &rewritten,
+                                            &self->decision, &denied) < 0) {
     op = "guardrail";
   }
   if (!denied) return rewritten ? rewrite(self, rewritten, err) : 0;

@@ -42,9 +42,9 @@ typedef struct mcg_decision { /* who decided, for the audit log */
 } mcg_decision;
 void mcg_decision_fini(mcg_decision *decision);
 
-/* guardrail.c: asks for the host's word, and for that of a person where the guardrail says so. 0: it
- * may run; *rewritten (or NULL) is the list of arguments to run instead. */
-int mcg_guardrail_judge(mcg_session *session, const mcg_exec_spec *spec, json_t **rewritten,
+/* guardrail.c: asks for the host's word about a command (mcg_command_json), and for that of a person where
+ * the guardrail says so. 0: it may run; *rewritten (or NULL) is the list of arguments to run instead. */
+int mcg_guardrail_judge(mcg_session *session, json_t *command, json_t **rewritten,
                         mcg_decision *decision, mcg_error **err) MCG_PARKS;
 
 #endif
