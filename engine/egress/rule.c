@@ -171,21 +171,25 @@ static bool read_address(const char *text, size_t len, mcg_address *out, mcg_fau
 static bool read_network(const char *text, size_t len, mcg_rule *out, mcg_fault *fault)
 {
   char usual[MCG_ADDRESS_TEXT], fix[128];
-  size_t end = len;
-  if (len > 2 && text[0] == '[' && text[len - 1] == ']') { /* around all of it */
+  bool bracketed = text[0] == '[', around = bracketed && text[len - 1] == ']';
+  if (around) {
     text++;
-    end = len -= 2;
+    len -= 2;
   }
+  size_t end = len;
   const char *slash = memchr(text, '/', len);
   if (slash) end = (size_t)(slash - text);
   const char *host = text;
   size_t host_len = end;
-  if (slash && end > 2 && text[0] == '[' && text[end - 1] == ']') {
+  if (bracketed && !around && end > 2 && text[end - 1] == ']') {
     host++;
     host_len -= 2;
   }
   out->kind = MCG_RULE_NETWORK;
   if (!read_address(host, host_len, &out->network, fault)) return false;
+  if (bracketed && !out->network.six)
+    return fault_at(fault, "leave the brackets out", "\"%.*s\" is an IPv4 address in brackets",
+                    shown(host_len), host);
   unsigned most = out->network.six ? 128 : 32;
   out->bits = most;
   if (slash && !read_bits(slash + 1, len - end - 1, most, &out->bits))

@@ -26,7 +26,7 @@ typedef struct curl_parser {
 static inline bool curl_open(curl_parser *curl)
 {
   static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4", NULL};
-  curl->library = NULL;
+  memset(curl, 0, sizeof *curl);
   for (int i = 0; names[i] && !curl->library; i++)
     curl->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
   if (!curl->library) return false;

@@ -221,13 +221,75 @@ static void socket_addresses(void **state)
   assert_false(mcg_address_of(&(struct sockaddr){.sa_family = AF_UNIX}, &out));
 }
 
+/* Addresses at and around the edges of every range, and some from all over. */
+static void write_samples(FILE *out)
+{
+  static const char *const edges[] = {
+      "0.0.0.0",     "10.0.0.0",    "11.0.0.0",        "100.64.0.0",   "100.128.0.0", "127.0.0.0",
+      "128.0.0.0",   "169.254.0.0", "169.255.0.0",     "172.16.0.0",   "172.32.0.0",  "192.0.0.0",
+      "192.0.1.0",   "192.0.2.0",   "192.0.3.0",       "192.88.99.0",  "192.168.0.0", "192.169.0.0",
+      "198.18.0.0",  "198.20.0.0",  "198.51.100.0",    "198.51.101.0", "203.0.113.0", "203.0.114.0",
+      "224.0.0.0",   "240.0.0.0",   "255.255.255.255", "::",           "::1",         "64:ff9b::",
+      "64:ff9b:1::", "100::",       "100:0:0:1::",     "2001::",       "2001:2::",    "2001:10::",
+      "2001:20::",   "2001:db8::",  "2001:db9::",      "2002::",       "3fff::",      "3fff:1000::",
+      "4000::",      "5f00::",      "fc00::",          "fe00::",       "fe80::",      "fec0::",
+      "ff00::"};
+  uint32_t random = 12345;
+  for (size_t i = 0; i < 4000; i++) {
+    mcg_address one = address(edges[i % (sizeof edges / sizeof *edges)]);
+    char text[MCG_ADDRESS_TEXT];
+    size_t len = one.six ? 16 : 4, round = i / (sizeof edges / sizeof *edges);
+    if (round == 1) { /* the one before */
+      size_t at = len;
+      while (at > 0 && one.bytes[--at]-- == 0) continue;
+    }
+    for (size_t at = len / 2; round > 1 && at < len; at++)
+      one.bytes[at] = (uint8_t)((random = random * 1664525 + 1013904223) >> 24);
+    for (size_t at = 0; round > 40 && at < len; at++)
+      one.bytes[at] = (uint8_t)((random = random * 1664525 + 1013904223) >> 24);
+    mcg_address_text(&one, text);
+    fprintf(out, "%s %s\n", text, mcg_address_special(&one) ? "special" : "ordinary");
+  }
+}
+
+/* Nothing that Python's ipaddress knows to be no ordinary place is one for us. (It has no opinion of what
+ * 6to4 and Teredo stand for, so those are left out.) */
+static void agrees_with_python(void **state)
+{
+  (void)state;
+  static const char script[] =
+      "import ipaddress, sys\n"
+      "seen = 0\n"
+      "for line in sys.stdin:\n"
+      "    text, ours = line.split()\n"
+      "    one = ipaddress.ip_address(text)\n"
+      "    inner = one.version == 6 and (one.sixtofour or one.teredo or one.ipv4_mapped)\n"
+      "    theirs = one.is_private or one.is_loopback or one.is_link_local or one.is_multicast \\\n"
+      "        or one.is_reserved or one.is_unspecified or not one.is_global\n"
+      "    if theirs and not inner and ours != 'special' and text not in ('192.0.0.9', "
+      "'192.0.0.10') \\\n"
+      "        and one not in ipaddress.ip_network('2001:20::/27'):\n"
+      "        sys.exit(text + ' is ' + ours)\n"
+      "    seen += 1\n"
+      "sys.exit(0 if seen == 4000 else 'only %d came' % seen)\n";
+  char command[sizeof script + 64];
+  if (system("command -v python3 >/dev/null") != 0) {
+    print_message("skipped: there is no python3 to compare with\n");
+    skip();
+  }
+  snprintf(command, sizeof command, "python3 -c \"%s\"", script);
+  FILE *python = popen(command, "w");
+  assert_non_null(python);
+  write_samples(python);
+  assert_int_equal(pclose(python), 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(spellings),
-      cmocka_unit_test(special_ranges),
-      cmocka_unit_test(networks),
-      cmocka_unit_test(socket_addresses),
+      cmocka_unit_test(spellings),          cmocka_unit_test(special_ranges),
+      cmocka_unit_test(networks),           cmocka_unit_test(socket_addresses),
+      cmocka_unit_test(agrees_with_python),
   };
   return cmocka_run_group_tests_name("address", tests, NULL, NULL);
 }
