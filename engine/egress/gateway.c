@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define PAUSE_MS 100
 
@@ -70,6 +71,10 @@ void mcg_egress_unwatch(mcg_watch *watch)
   while (*at != watch) at = &(*at)->next;
   *at = watch->next;
   uv_close((uv_handle_t *)&watch->poll, watch_closed);
+  if (watch->listens) {
+    watch->egress->listeners--;
+    watch->egress->engine->listeners--;
+  }
   if (watch->packets)
     mcg_spawner_close(watch->egress->engine, watch->fd);
   else
@@ -164,11 +169,28 @@ static int take_listener(mcg_egress *egress, int take_fd, const mcg_watch *what,
   mcg_watch *watch;
   if (mcg_egress_watch(egress, take_fd, mcg_connections_accept, &watch, err) < 0) return -1;
   watch->listens = true;
+  egress->listeners++;
+  egress->engine->listeners++;
   watch->redirect = what->redirect;
   watch->number = what->number;
   watch->six = what->six;
   watch->port = what->port;
   return 0;
+}
+
+/* Half of the process's descriptors are for listeners, and each session may have half of what the others
+ * leave of them: one that asks for name after name leaves room for others, however many do. */
+static int check_room(const mcg_egress *egress, mcg_error **err)
+{
+  struct rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur == RLIM_INFINITY) return 0;
+  rlim_t others = egress->engine->listeners - egress->listeners;
+  if (others + 2 * (rlim_t)egress->listeners < files.rlim_cur / 2) return 0;
+  return mcg_fail(
+      err, MCG_QUOTA, "name fewer ports, or raise the limit (ulimit -n)",
+      "the session has %u listeners, and of the %llu descriptors of this process no more "
+      "are for it",
+      egress->listeners, (unsigned long long)files.rlim_cur);
 }
 
 /* A port that is listened on for addresses is so for names, too: theirs are addresses like others. */
@@ -185,6 +207,7 @@ static int listen_on(mcg_egress *egress, int number, bool six, uint16_t port, mc
   int fd;
   if (listener_of(egress, number, six, port) || (number >= 0 && for_all(egress, six, port)))
     return 0;
+  if (check_room(egress, err) < 0) return -1;
   if (number >= 0) mcg_synthetic_address(number, six, &address);
   mcg_address_sockaddr(&address, port, &at);
   mcg_error *error = NULL;
@@ -204,7 +227,7 @@ static int listen_on_six(mcg_egress *egress, int number, uint16_t port, mcg_erro
 {
   mcg_error *error = NULL;
   if (!egress->six || listen_on(egress, number, true, port, &error) == 0) return 0;
-  if (error->code == MCG_CANCELED || error->code == MCG_CONFLICT) {
+  if (error->code == MCG_CANCELED || error->code == MCG_CONFLICT || error->code == MCG_QUOTA) {
     *err = error;
     return -1;
   }

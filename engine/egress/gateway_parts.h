@@ -52,6 +52,7 @@ struct mcg_egress {
   unsigned connection_count;
   unsigned questions; /* the stub's, under way */
   unsigned handles;   /* to be closed before it is freed */
+  unsigned listeners; /* what a sandbox makes the engine hold, by asking for names */
   bool six;           /* the sandbox has IPv6 */
   bool redirected;    /* the sandbox was made so that every connection is redirected */
   bool ending;
