@@ -28,15 +28,16 @@ class Hole(Exception):
 
 
 class Row:
-    def __init__(self, id, title, mechanism, run, identities=("root", "user"), alone=False, outcome=None, needs=None, gap=None):
+    def __init__(self, id, title, mechanism, run, identities=("root", "user"), alone=False, batch=None, outcome=None, needs=None, gap=None):
         self.id, self.title, self.mechanism, self.run = id, title, mechanism, run
-        self.identities, self.alone = identities, alone
+        self.identities, self.alone, self.batch = identities, alone, batch
         self.outcome, self.needs, self.gap = outcome, needs, gap
 
 
 def row(id, title, mechanism, **more):
     """Decorator: enters a function into the table. `alone`: it measures, or uses up, what the whole
-    machine shares, so that no other row may run beside it. `outcome`, `needs`, `gap`: see containment.py."""
+    machine shares, so that no other row may run beside it. `batch`: rows of the same run one after the
+    other, in one world, whose `cache` they may use. `outcome`, `needs`, `gap`: see containment.py."""
     def enter(function):
         ROWS.append(Row(id, title, mechanism, function, **more))
         return function
@@ -82,7 +83,7 @@ class Lines:
 
 
 class World:
-    """The machine and the build under test, with directories and cgroups that no other row sees."""
+    """The machine and the build under test, with directories and cgroups that no other batch of rows sees."""
 
     def __init__(self, build, sandbox, full, verbose, carrier="direct"):
         self.build = os.path.abspath(build)
@@ -101,6 +102,7 @@ class World:
         self.mooncage = self.find_command()
         self.inside_dir = "/probe-" + self.token
         self.spawners = set()
+        self.cache = {}
         self.cgroups = self.delegate() if self.is_root else []
 
     def find_command(self):
@@ -348,7 +350,7 @@ class Trial:
     def shell(self, text, **options):
         return self.command("sh", "-c", text.replace("PROBE", self.world.inside_dir + "/sbx-probe"), **options)
 
-    def script(self, text, flags=(), **options):
+    def script(self, text, flags=(), prefix=(), **options):
         """A Lua script run by mooncage, after a prelude; what it says is read like a probe's lines."""
         if self.world.sandbox != "mooncage":
             raise Skip(self.world.sandbox + " has no scripts")
@@ -359,7 +361,7 @@ class Trial:
                             ("@CARRIER@", self.world.carrier)):
             prelude, text = prelude.replace(name, value), text.replace(name, value)
         path = self.file("script-%s.lua" % secrets.token_hex(3), prelude + text)
-        lines = self.run([self.world.mooncage, "run", *flags, path], **options)
+        lines = self.run([*prefix, self.world.mooncage, "run", *flags, path], **options)
         if lines.code == 125 and b"unenforceable" in lines.err:
             raise Skip("no cgroups for this user here")
         if not lines.said or lines.code != 0:

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static const attempt *const areas[] = {attempts_fs, attempts_proc, attempts_kernel,
-                                       attempts_resources};
+                                       attempts_resources, attempts_net};
 
 static const struct {
   int number;

@@ -13,7 +13,8 @@ typedef struct attempt {
   int (*run)(int argc, char **argv); /* argv[0] is the first argument; 0, or 2 for wrong usage */
 } attempt;
 
-extern const attempt attempts_fs[], attempts_proc[], attempts_kernel[], attempts_resources[];
+extern const attempt attempts_fs[], attempts_proc[], attempts_kernel[], attempts_resources[],
+    attempts_net[];
 
 void say(const char *verdict, const char *what, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -31,6 +31,13 @@ def logged(t, name="audit.jsonl"):
     return events
 
 
+def naive(t, text, *words):
+    """The control: what a log is that a shell script writes to the file `plain`."""
+    t.run([b"sh", b"-c", text.encode(), b"sh", *(w if isinstance(w, bytes) else w.encode() for w in words)])
+    with open(t.path("plain"), "rb") as file:
+        return file.read()
+
+
 def flags(t, name="audit.jsonl"):
     return ("--audit", t.path(name))
 
@@ -48,6 +55,7 @@ def executed(events, phase="start"):
      outcome="harmless")
 def lines_in_words(t):
     evil = '\n{"op":"exec","phase":"finish","exit_code":0}\r\u2028\x1b]0;x\x07'
+    must(b'\n{"op":"exec","phase":"finish"' in naive(t, 'echo "ran $1" >> plain', evil), "the control: no line is forged")
     t.command("echo", evil, flags=flags(t))
     t.shell("true '" + evil + "'", flags=flags(t))
     events = logged(t)
@@ -60,6 +68,7 @@ def lines_in_words(t):
 @row("AU-02", "words that are no UTF-8", "base64 of the exact bytes; the line is UTF-8", outcome="harmless")
 def broken_words(t):
     words = [b"\xff\xfe", b"\xc0\xaf", b"\xed\xa0\x80", b"fine"]
+    must("\ufffd" in naive(t, 'echo "ran $*" >> plain', *words).decode("utf-8", "replace"), "the control: the log is text all the same")
     t.run([os.fsencode(a) for a in t.sandbox_argv(["true"], flags(t))] + words)
     argv = executed(logged(t))[0]["argv"]
     got = [base64.b64decode(a["base64"]) if isinstance(a, dict) else a.encode() for a in argv]
@@ -68,6 +77,7 @@ def broken_words(t):
 
 @row("AU-03", "a command of 100 MB", "cut, with its length and SHA-256; no line is longer than 256 KiB", outcome="refused")
 def long_words(t):
+    must(len(naive(t, "head -c 1000000 /dev/zero | tr '\\0' x > plain")) > 256 << 10, "the control: the line is short")
     got = t.script("""
     mooncage.with({}, function(session)
       local long = ("x"):rep(100 * 2 ^ 20)
@@ -87,6 +97,8 @@ def long_words(t):
 @row("AU-04", "a log that cannot be written; an engine that is killed at once", "the start is with the kernel first; else nothing runs",
      outcome="refused")
 def start_first(t):
+    naive(t, "echo ran > /dev/full; touch ran plain")
+    must(os.path.exists(t.path("ran")), "the control: nothing runs where the log cannot be written")
     os.mkfifo(t.path("fifo"))
     t.own(t.path("fifo"))
     for place in ("/dev/full", t.path("fifo"), "/proc/nothing", t.path("no/such")):
@@ -103,6 +115,8 @@ def start_first(t):
 @row("AU-05", "an engine that dies between start and finish", "the next writer ends what was left open, once, with outcome unknown",
      outcome="seen")
 def half_told(t):
+    plain = naive(t, """printf '{"argv":["half a li' >> plain; echo '{"op":"exec"}' >> plain""")
+    must(plain.count(b"\n") == 1, "the control: the torn line did not swallow the next")
     child = t.start(t.sandbox_argv(["sh", "-c", "echo up; sleep " + t.mark], flags(t)), stdout=subprocess.PIPE)
     child.stdout.readline()
     child.send_signal(signal.SIGKILL)
@@ -147,6 +161,8 @@ def reach_the_log(t):
 @row("AU-07", "edit, remove, swap, cut, write anew", "hash chain, and an anchor in the state directory; verify names the line",
      outcome="seen")
 def tamper(t):
+    plain = naive(t, "seq 5 | sed 's/.*/{\"seq\":&}/' > plain; sed -i 3d plain")
+    must(all(json.loads(line) for line in plain.splitlines()), "the control: a plain log shows what was taken away")
     for _ in range(2):
         t.command("true", flags=flags(t))
     log = t.path("audit.jsonl")
@@ -169,6 +185,8 @@ def tamper(t):
 @row("AU-08", "many engines, one log", "a lock for each batch; the chain is taken up from the file", outcome="harmless")
 def many_engines(t):
     many = 64 if t.full else 12
+    plain = naive(t, """exec 3>>plain 4>>plain; printf '{"a":' >&3; echo '{"a":1}' >&4; echo '1}' >&3""")
+    must(any(line != b'{"a":1}' for line in plain.splitlines()), "the control: writers do not mix their lines")
     text = """mooncage.with({}, function(session)
       for i = 1, %d do assert(session:stat(".")) end
       say("DENIED", "done")
@@ -182,6 +200,8 @@ def many_engines(t):
 
 @row("AU-09", "a log that is moved, or set back in time", "sequence numbers go on; both clocks are written", outcome="seen")
 def moved_log(t):
+    must(naive(t, """log() { echo "$(($(wc -l 2>/dev/null < plain || echo 0) + 1)) $1" >> plain; }; log a; log b; mv plain old; log c""")
+         == b"1 c\n", "the control: the numbers go on")
     log = t.path("audit.jsonl")
     t.command("true", flags=flags(t))
     os.rename(log, log + ".old")
@@ -197,6 +217,8 @@ def moved_log(t):
 @row("AU-10", "what never began, was denied, or was cut short", "each leaves its events, also without a process",
      outcome="seen")
 def never_started(t):
+    must(naive(t, "touch plain; timeout 0.1 sleep 5 && echo ran >> plain; /no/such/program 2>/dev/null && echo ran >> plain") == b"",
+         "the control: the log has what did not end well")
     got = t.script("""
     local function open(more)
       local config = { allowed_tools = { "shell" } }
@@ -237,6 +259,7 @@ def never_started(t):
 
 @row("AU-11", "show the log on a terminal", "no control byte is in the file, and show has none either", outcome="harmless")
 def shown(t):
+    must(b"\x1b[2J" in naive(t, 'echo "ran $1" >> plain', "\x1b[2J"), "the control: it is not in the log")
     t.command("echo", "\x1b[2J\x1b]52;c;eA==\x07\x9b31m\u202e", flags=flags(t))
     logged(t)
     got = t.run([t.world.mooncage, "audit", "show", t.path("audit.jsonl")])
