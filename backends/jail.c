@@ -192,8 +192,10 @@ static int describe(mcg_session *session, const mcg_plan *plan, mcg_spawn_spec *
   spec->uid = spec->gid = 1000;
   if (keep(&spec->id, plan->session_id, err) < 0 ||
       keep(&spec->rootfs, mcg_option_string(plan, "rootfs"), err) < 0 ||
-      keep(&spec->workdir, workdir, err) < 0 || keep(&spec->project, plan->project, err) < 0)
+      keep(&spec->workdir, workdir, err) < 0 || keep(&spec->project, plan->project, err) < 0 ||
+      keep(&spec->authority, plan->authority, err) < 0)
     return -1;
+  spec->authority_hash = plan->authority_hash;
   spec->rootfs_rw = spec->rootfs != NULL;
   return 0;
 }

@@ -380,6 +380,9 @@ static int read_all(mcg_engine *engine, mcg_config *config, const mcg_where *whe
   if (mcg_candidate_network(config, reach != NULL, &config->refused) == 0)
     settle_limits(config, &config->refused);
   plan->redirect = config->policy && mcg_policy_redirects(config->policy);
+  if (config->policy && mcg_policy_terminates(config->policy) &&
+      mcg_environment_trust(&config->environment, err) < 0)
+    return -1;
   if (config->refused) mcg_wrap(&config->refused, "configuration");
   return 0;
 }

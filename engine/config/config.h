@@ -72,6 +72,8 @@ int mcg_network_refuse(const json_t *network, mcg_network which, const mcg_backe
 int mcg_environment_read(const json_t *environment, const mcg_where *where, char ***list,
                          mcg_error **err);
 int mcg_environment_set(char ***list, const char *text, size_t len, mcg_error **err);
+/* Where programs find whom to believe, for those that do not look into /etc/ssl; what is set stays. */
+int mcg_environment_trust(char ***list, mcg_error **err);
 bool mcg_environment_name_ok(const char *text, size_t len);
 void mcg_environment_free(char **list);
 

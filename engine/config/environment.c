@@ -44,6 +44,28 @@ int mcg_environment_set(char ***list, const char *text, size_t len, mcg_error **
   return 0;
 }
 
+static bool is_set(char *const *list, const char *text)
+{
+  size_t name = name_length(text) + 1;
+  for (; list && *list; list++)
+    if (strncmp(*list, text, name) == 0) return true;
+  return false;
+}
+
+int mcg_environment_trust(char ***list, mcg_error **err)
+{
+#define BUNDLE "/etc/ssl/certs/ca-certificates.crt"
+  static const char *const texts[] = {
+      "SSL_CERT_FILE=" BUNDLE,  "REQUESTS_CA_BUNDLE=" BUNDLE,
+      "CURL_CA_BUNDLE=" BUNDLE, "GIT_SSL_CAINFO=" BUNDLE,
+      "AWS_CA_BUNDLE=" BUNDLE,  "NODE_EXTRA_CA_CERTS=/etc/ssl/certs/mooncage.pem"};
+#undef BUNDLE
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    if (!is_set(*list, texts[i]) && mcg_environment_set(list, texts[i], strlen(texts[i]), err) < 0)
+      return -1;
+  return 0;
+}
+
 static int set_value(char ***list, const char *name, const json_t *value, const mcg_where *where,
                      mcg_error **err)
 {

@@ -84,11 +84,7 @@ static int decide(mcg_connection *self, mcg_resolved *resolved, mcg_verdict *ver
     denied(self, &resolved->list[i], verdict->rule, verdict->reason);
     return -1;
   }
-  if (verdict->terminate_tls) {
-    denied(self, NULL, verdict->rule, "this build cannot terminate TLS");
-    return -1;
-  }
-  if (!verdict->sni || mcg_hello_check(self, &error) == 0) return 0;
+  if (!verdict->sni || verdict->terminate_tls || mcg_hello_check(self, &error) == 0) return 0;
   if (error->code != MCG_CANCELED) denied(self, NULL, verdict->rule, error->message);
   mcg_error_free(error);
   return -1;
@@ -105,7 +101,36 @@ static void relay_ended(void *data, const mcg_relay_end *end)
   mcg_wait_wake(self->egress->engine, &self->wait);
 }
 
-static int carry(mcg_connection *self, int take_far, mcg_error **err)
+static void bridge_ended(void *data, const mcg_tls_bridge_end *end)
+{
+  mcg_connection *self = data;
+  self->bridge = NULL;
+  if (end->error) self->failed = mcg_error_copy(end->error);
+  relay_ended(self, &end->relay);
+}
+
+/* TLS ends here, on both sides. */
+static int start_bridge(mcg_connection *self, const mcg_verdict *verdict, int take_far,
+                        mcg_error **err)
+{
+  mcg_egress *egress = self->egress;
+  char text[MCG_ADDRESS_TEXT];
+  if (!self->name) mcg_address_text(&self->wanted, text);
+  const mcg_tls_bridge_options options = {.near = mcg_steal_fd(&self->fd),
+                                          .far = take_far,
+                                          .idle_ms = mcg_policy_limits(egress->policy)->idle_ms,
+                                          .traffic = &egress->traffic,
+                                          .authority = egress->session->authority,
+                                          .name = self->name ? self->name : text,
+                                          .port = self->port,
+                                          .rules = verdict->rules,
+                                          .rule_count = verdict->rule_count,
+                                          .ended = bridge_ended,
+                                          .data = self};
+  return mcg_tls_bridge_start(egress->engine->loop, &options, &self->bridge, err);
+}
+
+static int start_relay(mcg_connection *self, int take_far, mcg_error **err)
 {
   mcg_egress *egress = self->egress;
   const mcg_relay_options options = {.near = mcg_steal_fd(&self->fd),
@@ -114,11 +139,20 @@ static int carry(mcg_connection *self, int take_far, mcg_error **err)
                                      .traffic = &egress->traffic,
                                      .ended = relay_ended,
                                      .data = self};
-  if (mcg_relay_start(egress->engine->loop, &options, &self->relay, err) < 0) return -1;
+  return mcg_relay_start(egress->engine->loop, &options, &self->relay, err);
+}
+
+static int carry(mcg_connection *self, const mcg_verdict *verdict, int take_far, mcg_error **err)
+{
+  mcg_egress *egress = self->egress;
+  int rc = verdict->terminate_tls ? start_bridge(self, verdict, take_far, err)
+                                  : start_relay(self, take_far, err);
+  if (rc < 0) return -1;
   mcg_error *canceled = NULL;
   while (!self->relayed && mcg_wait_park(egress->engine, &self->wait, -1, &canceled) == 0) continue;
   mcg_error_free(canceled);
   if (self->relay) mcg_relay_cut(self->relay);
+  if (self->bridge) mcg_tls_bridge_cut(self->bridge);
   return 0;
 }
 
@@ -132,7 +166,7 @@ static int reach(mcg_connection *self, const mcg_resolved *resolved, mcg_verdict
     return -1;
   self->dialled = resolved->list[which];
   self->connected = true;
-  if (judge(self, &self->dialled, verdict)) return carry(self, far, err);
+  if (judge(self, &self->dialled, verdict)) return carry(self, verdict, far, err);
   mcg_socket_reset(far); /* the policy was changed meanwhile */
   return mcg_fail(err, MCG_CANCELED, NULL, "%s", verdict->reason);
 }
@@ -149,6 +183,8 @@ static mcg_error *why_cut(const mcg_connection *self)
   else if (self->end.reason == MCG_RELAY_SPENT)
     mcg_fail(&error, MCG_QUOTA, "raise network.bytes_total", "the session has moved %llu bytes",
              (unsigned long long)limits->bytes_total);
+  else if (self->failed)
+    error = mcg_error_copy(self->failed);
   return error;
 }
 
@@ -192,6 +228,7 @@ static void connection_main(void *arg)
   if (self->fd >= 0) mcg_socket_reset(self->fd);
   unlink_from(self);
   mcg_policy_unref(self->policy);
+  mcg_error_free(self->failed);
   free(self);
 }
 
@@ -287,10 +324,13 @@ void mcg_connection_cut(mcg_connection *self, const char *why)
   if (!self->cut) self->cut = why;
   if (self->relay)
     mcg_relay_cut(self->relay);
+  else if (self->bridge)
+    mcg_tls_bridge_cut(self->bridge);
   else
     mcg_fiber_cancel(self->fiber);
 }
 
+/* What a bridge sets in requests is by the rules that it began with: it does not outlive them. */
 void mcg_connection_judge_again(mcg_connection *self)
 {
   mcg_verdict verdict;
@@ -298,4 +338,6 @@ void mcg_connection_judge_again(mcg_connection *self)
   const mcg_target target = {.name = self->name, .address = address, .port = self->port};
   if (!mcg_policy_judge(self->egress->policy, &target, &verdict))
     mcg_connection_cut(self, "the network policy was changed, and allows it no longer");
+  else if (self->bridge || (self->relay && verdict.terminate_tls))
+    mcg_connection_cut(self, "the network policy was changed, and with it where TLS ends");
 }

@@ -4,6 +4,7 @@
  * The sockets were made in the sandbox's network namespace, by rules of protocol.h, and so are what the
  * programs in there reach whatever address they name. Nothing in the sandbox can take them away: init,
  * which makes listeners when asked to, keeps none. */
+#include "authority.h"
 #include "gateway_parts.h"
 #include "spawner.h"
 #include <arpa/inet.h>
@@ -344,6 +345,18 @@ static void close_sockets(const mcg_gateway_sockets *sockets)
     if (all[i] >= 0) close(all[i]);
 }
 
+int mcg_egress_prepare(mcg_session *session, mcg_error **err)
+{
+  mcg_config *config = session->config;
+  if (session->authority || !config->policy || !mcg_policy_terminates(config->policy)) return 0;
+  if (mcg_authority_new(session->engine, session->id, mcg_policy_ca_file(config->policy),
+                        &session->authority, err) < 0)
+    return mcg_wrap(err, "network");
+  config->plan.authority = mcg_authority_pem(session->authority);
+  config->plan.authority_hash = (uint32_t)mcg_authority_hash(session->authority);
+  return 0;
+}
+
 int mcg_egress_start(mcg_session *session, mcg_error **err)
 {
   mcg_network network = session->config->plan.network;
@@ -372,7 +385,10 @@ int mcg_egress_start(mcg_session *session, mcg_error **err)
 void mcg_egress_end(mcg_session *session)
 {
   mcg_egress *egress = session->egress;
-  if (!egress) return;
+  if (!egress) {
+    mcg_authority_free(mcg_steal_pointer(&session->authority));
+    return;
+  }
   egress->ending = true;
   while (egress->watches) mcg_egress_unwatch(egress->watches);
   for (mcg_connection *one = egress->connections, *after; one; one = after) {
@@ -395,6 +411,7 @@ void mcg_egress_end(mcg_session *session)
   mcg_netlog_free(egress->log);
   mcg_synthetic_free(egress->names);
   mcg_policy_unref(egress->policy);
+  mcg_authority_free(mcg_steal_pointer(&session->authority));
   free(egress);
 }
 
@@ -412,6 +429,9 @@ int mcg_egress_set(mcg_session *session, mcg_policy *policy, mcg_error **err)
     return mcg_fail(err, MCG_UNENFORCEABLE,
                     "name single ports, or open the session with a policy that has as many",
                     "the session was opened for single ports, and cannot redirect all of them");
+  if (mcg_policy_terminates(policy) && !session->authority)
+    return mcg_fail(err, MCG_UNENFORCEABLE, "open the session with a rule that has terminate_tls",
+                    "the sandbox was made without an authority that it believes in");
   mcg_policy_ref(policy);
   mcg_policy_unref(egress->policy);
   egress->policy = policy;

@@ -8,6 +8,8 @@
 
 struct mcg_egress;
 
+/* Before the place is made: the authority that it is to believe, where a rule ends TLS here. */
+int mcg_egress_prepare(mcg_session *session, mcg_error **err) MCG_PARKS;
 /* For a session whose plan has a policy, once its stream stands; else nothing is done. */
 int mcg_egress_start(mcg_session *session, mcg_error **err) MCG_PARKS;
 /* Cuts what is open and waits until it is told; nothing of it is left then. NULL and never started are

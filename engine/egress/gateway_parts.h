@@ -8,6 +8,7 @@
 #include "relay.h"
 #include "resolve.h"
 #include "synthetic.h"
+#include "tls_bridge.h"
 #include "traffic.h"
 
 typedef struct mcg_egress mcg_egress;
@@ -73,8 +74,10 @@ struct mcg_connection {
   mcg_address dialled; /* judged, and connected to */
   bool connected;      /* `dialled` holds */
   mcg_fiber *fiber;
-  mcg_relay *relay; /* while it runs */
-  mcg_wait wait;    /* for its end */
+  mcg_relay *relay; /* while it runs; or */
+  mcg_tls_bridge *bridge;
+  mcg_error *failed; /* by the bridge; or NULL */
+  mcg_wait wait;     /* for its end */
   mcg_relay_end end;
   bool relayed;       /* `end` holds */
   const char *cut;    /* why it was ended from outside; static */

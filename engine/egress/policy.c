@@ -22,6 +22,7 @@ void mcg_policy_unref(mcg_policy *policy)
     mcg_policy *within = policy->within;
     free_rules(&policy->allow);
     free_rules(&policy->deny);
+    free(policy->ca_file);
     free(policy);
     policy = within;
   }
@@ -51,6 +52,12 @@ bool mcg_policy_terminates(const mcg_policy *policy)
     for (size_t i = 0; i < policy->allow.count; i++)
       if (policy->allow.rules[i].terminate_tls) return true;
   return false;
+}
+
+const char *mcg_policy_ca_file(const mcg_policy *policy)
+{
+  while (policy->within) policy = policy->within;
+  return policy->ca_file;
 }
 
 bool mcg_policy_redirects(const mcg_policy *policy)

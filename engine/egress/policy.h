@@ -36,6 +36,8 @@ bool mcg_policy_by_default(const mcg_policy *policy); /* default = "allow", all 
 bool mcg_policy_terminates(const mcg_policy *policy);
 /* The first rule that `policy` allows by, of which `around` alone allows nothing; 0: there is none. */
 unsigned mcg_policy_rule_apart(const mcg_policy *policy, const mcg_policy *around);
+/* A file of authorities to believe besides this system's, by the outermost policy; NULL: none. */
+const char *mcg_policy_ca_file(const mcg_policy *policy);
 /* Secrets as "[redacted]": what `config show` tells. Fresh; NULL when memory is out. */
 struct json_t *mcg_policy_json(const mcg_policy *policy);
 

@@ -14,6 +14,7 @@ struct mcg_policy {
   bool by_default, redirects; /* of this one alone */
   mcg_rule_list allow, deny;
   mcg_egress_limits limits; /* the tightest of this one and those around it */
+  char *ca_file;            /* or NULL */
   mcg_policy *within;       /* or NULL */
 };
 

@@ -310,20 +310,35 @@ static bool too_many_ports(const mcg_rule_list *allow)
   return count > MCG_LISTEN_PORTS;
 }
 
+static int read_ca_file(const json_t *table, const mcg_where *up, mcg_policy *policy,
+                        mcg_error **err)
+{
+  const mcg_where where = {.up = up, .key = "ca_file"};
+  const json_t *value = json_object_get(table, "ca_file");
+  const char *path;
+  if (!value) return 0;
+  if (mcg_check_string(value, &where, &path, err) < 0) return -1;
+  if (*path != '/')
+    return mcg_check_fail(&where, err, "write an absolute path", "\"%s\" is relative", path);
+  policy->ca_file = strdup(path);
+  return policy->ca_file ? 0 : no_memory(err);
+}
+
 static int read_policy(const json_t *network, const mcg_where *where, unsigned depth,
                        mcg_policy **out, mcg_error **err);
 
 static int read_table(const json_t *table, const mcg_where *where, unsigned depth,
                       mcg_policy *policy, mcg_error **err)
 {
-  static const char *const keys[] = {"default",     "allow",  "deny",
-                                     "connections", "idle_s", "bytes_per_s",
-                                     "bytes_total", "within", NULL};
+  static const char *const keys[] = {"default", "allow",       "deny",        "connections",
+                                     "idle_s",  "bytes_per_s", "bytes_total", "ca_file",
+                                     "within",  NULL};
   const mcg_where allow = {.up = where, .key = "allow"}, deny = {.up = where, .key = "deny"},
                   within = {.up = where, .key = "within"};
   const json_t *around = json_object_get(table, "within");
   if (mcg_check_keys(table, keys, where, err) < 0 ||
       read_default(table, where, &policy->by_default, err) < 0 ||
+      read_ca_file(table, where, policy, err) < 0 ||
       read_rules(json_object_get(table, "allow"), &allow, true, &policy->allow, err) < 0 ||
       read_rules(json_object_get(table, "deny"), &deny, false, &policy->deny, err) < 0 ||
       (around && read_policy(around, &within, depth + 1, &policy->within, err) < 0))

@@ -100,8 +100,10 @@ static int network(mcg_jail *jail)
 int mcg_jail_etc(mcg_jail *jail)
 {
   if (mkdir("r/etc/ssl", 0755) < 0) return mcg_jail_fail(jail, "mounts", errno, "make /etc/ssl");
+  if (jail->spec->authority && mcg_jail_trust(jail, lend) < 0) return -1;
   for (size_t i = 0; i < sizeof LENT / sizeof *LENT; i++)
-    if (lend(jail, LENT[i]) < 0) return -1;
+    if (!(jail->spec->authority && strcmp(LENT[i], "ssl/certs") == 0) && lend(jail, LENT[i]) < 0)
+      return -1;
   if (lend_prefixes(jail) < 0 || names(jail) < 0) return -1;
   return network(jail);
 }

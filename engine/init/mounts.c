@@ -395,7 +395,8 @@ static int from_rootfs(mcg_jail *jail)
   if (mcg_jail_rootfs(jail) < 0 || mcg_jail_dev_places(jail) < 0 || mcg_jail_dev(jail) < 0)
     return -1;
   if (mcg_jail_pts(jail) < 0) return -1;
-  return mcg_jail_proc(jail) < 0 ? -1 : mcg_jail_rootfs_cover(jail);
+  if (mcg_jail_proc(jail) < 0 || mcg_jail_rootfs_cover(jail) < 0) return -1;
+  return mcg_jail_trust_cover(jail);
 }
 
 /* ---- the template ---------------------------------------------------------------------------- */

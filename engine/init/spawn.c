@@ -53,6 +53,7 @@ void mcg_spawn_spec_encode(const mcg_spawn_spec *spec, mcg_wire *out)
   put_number(out, MCG_ST_PIDS, spec->pids);
   put_number(out, MCG_ST_NOFILE, spec->nofile);
   put_number(out, MCG_ST_REDIRECT, spec->redirect);
+  put_number(out, MCG_ST_AUTHORITY_HASH, spec->authority_hash);
   put_number(out, MCG_ST_MEMORY, spec->memory);
   put_number(out, MCG_ST_DISK, spec->disk);
   mcg_wire_put_str(out, MCG_ST_ID, spec->id);
@@ -60,6 +61,7 @@ void mcg_spawn_spec_encode(const mcg_spawn_spec *spec, mcg_wire *out)
   mcg_wire_put_str(out, MCG_ST_WORKDIR, spec->workdir);
   mcg_wire_put_str(out, MCG_ST_PROJECT, spec->project);
   mcg_wire_put_str(out, MCG_ST_HOSTNAME, spec->hostname);
+  mcg_wire_put_str(out, MCG_ST_AUTHORITY, spec->authority);
   for (size_t i = 0; i < spec->mount_count; i++) put_mount(out, &spec->mounts[i]);
   for (size_t i = 0; i < spec->user_count; i++) put_user(out, &spec->users[i]);
 }
@@ -133,6 +135,7 @@ static bool take_field(const mcg_field *field, mcg_spawn_spec *out)
   case MCG_ST_PIDS: return take_number(field, &out->pids);
   case MCG_ST_NOFILE: return take_number(field, &out->nofile);
   case MCG_ST_REDIRECT: return take_number(field, &out->redirect);
+  case MCG_ST_AUTHORITY_HASH: return take_number(field, &out->authority_hash);
   case MCG_ST_MEMORY: out->memory = mcg_field_u64(field); return field->len >= 1 && field->len <= 8;
   case MCG_ST_DISK: out->disk = mcg_field_u64(field); return field->len >= 1 && field->len <= 8;
   case MCG_ST_ID: return take_text(field, &out->id);
@@ -140,6 +143,7 @@ static bool take_field(const mcg_field *field, mcg_spawn_spec *out)
   case MCG_ST_WORKDIR: return take_text(field, &out->workdir);
   case MCG_ST_PROJECT: return take_text(field, &out->project);
   case MCG_ST_HOSTNAME: return take_text(field, &out->hostname);
+  case MCG_ST_AUTHORITY: return take_text(field, &out->authority);
   case MCG_ST_MOUNT: return take_mount(field, out);
   case MCG_ST_USER: return take_user(field, out);
   default: return true;
@@ -163,6 +167,7 @@ void mcg_spawn_spec_fini(mcg_spawn_spec *spec)
   free(spec->workdir);
   free(spec->project);
   free(spec->hostname);
+  free(spec->authority);
   for (size_t i = 0; i < spec->mount_count; i++) {
     free(spec->mounts[i].source);
     free(spec->mounts[i].target);

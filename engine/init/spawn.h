@@ -94,7 +94,9 @@ enum mcg_spawn_tag {
   MCG_SU_UID,  /* u32; absent: one that is free */
   MCG_SU_GID,  /* u32; absent: the uid's number */
   /* of CREATE, too */
-  MCG_ST_REDIRECT /* u32 1, with MCG_NET_GATEWAY: TCP connections are redirected (gateway.h) */
+  MCG_ST_REDIRECT,  /* u32 1, with MCG_NET_GATEWAY: TCP connections are redirected (gateway.h) */
+  MCG_ST_AUTHORITY, /* text: a certificate in PEM that the sandbox is to believe in */
+  MCG_ST_AUTHORITY_HASH /* u32: of its subject, as OpenSSL names files */
 };
 
 enum mcg_spawn_network {
@@ -124,9 +126,9 @@ typedef struct mcg_spawn_user {
 /* The fields of CREATE, decoded. Strings are owned; NULL or 0 where absent. */
 typedef struct mcg_spawn_spec {
   uint32_t kind, profile, network, carrier, uid, gid, rootfs_rw, disk_image, cpu_milli, pids,
-      nofile, redirect;
+      nofile, redirect, authority_hash;
   uint64_t memory, disk;
-  char *id, *rootfs, *workdir, *project, *hostname;
+  char *id, *rootfs, *workdir, *project, *hostname, *authority;
   mcg_spawn_mount *mounts;
   size_t mount_count;
   mcg_spawn_user *users;

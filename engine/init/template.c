@@ -40,8 +40,8 @@ static bool usual(const mcg_jail_order *order)
   const mcg_spawn_spec *spec = &order->spec;
   for (size_t i = 0; i < spec->mount_count; i++)
     if (order->mounts[i] < 0 || !place_is_there(spec->mounts[i].target)) return false;
-  return !spec->rootfs && !spec->project && spec->network != MCG_NET_HOST && order->range <= 1 &&
-         spec->profile != MCG_PROFILE_PACKAGES && order->disk < 0 &&
+  return !spec->rootfs && !spec->project && !spec->authority && spec->network != MCG_NET_HOST &&
+         order->range <= 1 && spec->profile != MCG_PROFILE_PACKAGES && order->disk < 0 &&
          (!spec->uid || spec->uid == 1000) && (!spec->gid || spec->gid == 1000) &&
          same(spec->hostname, "sandbox") && same(spec->workdir, "/workspace");
 }

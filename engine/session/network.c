@@ -1,5 +1,6 @@
 /* network.c: a session's network while it runs: another policy for it, and what its connections did.
  * Of one that a keeper holds the keeper is asked: the gateway is in that process. */
+#include "audit/audit.h"
 #include "egress/gateway.h"
 #include "keeper.h"
 #include <string.h>
@@ -12,7 +13,9 @@ int mcg_session_change_network(mcg_session *session, const json_t *network, mcg_
   mcg_policy *policy;
   if (mcg_session_alive(session, err) < 0) return -1;
   if (session->remote) return mcg_remote_set_network(session, network, err);
-  if (mcg_policy_read(network, &where, &policy, err) < 0) return -1;
+  if (mcg_audit_learn_network(session->engine, network, err) < 0 ||
+      mcg_policy_read(network, &where, &policy, err) < 0)
+    return -1;
   int rc = mcg_egress_set(session, policy, err);
   mcg_policy_unref(policy);
   return rc;

@@ -256,7 +256,8 @@ static int open_place(mcg_session *session, mcg_error **err)
   uint64_t began = uv_hrtime();
   if (session->stream) return 0; /* taken from a pool */
   session->place = (mcg_place){.stream_fd = -1};
-  int rc = config->backend->create(session, &config->plan, &session->place, err);
+  int rc = mcg_egress_prepare(session, err);
+  if (rc == 0) rc = config->backend->create(session, &config->plan, &session->place, err);
   session->placed = rc == 0;
   if (rc == 0)
     rc = mcg_stream_open(session->engine, mcg_steal_fd(&session->place.stream_fd),

@@ -47,12 +47,13 @@ struct mcg_session {
   mcg_error *close_error;
   /* usage */
   uint64_t exec_count, exec_ns, cpu_us, place_cpu_us, maxrss_kb, place_peak;
-  uint64_t oom_kills;        /* seen so far */
-  struct mcg_pool *pool;     /* pool.c: it is parked there; or NULL */
-  struct mcg_keeper *keeper; /* keeper.c: it is served to others; or NULL */
-  struct mcg_remote *remote; /* resume.c: another engine's; or NULL */
-  struct mcg_egress *egress; /* gateway.c: the way out; or NULL */
-  uint64_t net_in, net_out;  /* what went through it, once that is over; and its last events */
+  uint64_t oom_kills;              /* seen so far */
+  struct mcg_pool *pool;           /* pool.c: it is parked there; or NULL */
+  struct mcg_keeper *keeper;       /* keeper.c: it is served to others; or NULL */
+  struct mcg_remote *remote;       /* resume.c: another engine's; or NULL */
+  struct mcg_egress *egress;       /* gateway.c: the way out; or NULL */
+  struct mcg_authority *authority; /* what programs inside believe, where TLS ends here; or NULL */
+  uint64_t net_in, net_out; /* what went through it, once that is over; and its last events */
   json_t *net_log;
   struct mcg_exposure *exposures; /* expose.c: its ports that the host may reach */
 };

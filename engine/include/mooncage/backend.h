@@ -90,8 +90,10 @@ typedef struct mcg_plan {
   const char *session_id;       /* random, printable, safe in a path */
   const struct json_t *options; /* the candidate's own, checked against .options */
   mcg_limits limits;
-  mcg_network network;           /* OPEN and RULES: init hands over the sockets of the gateway */
-  bool redirect;                 /* of these two: connections on any port must come to it */
+  mcg_network network;   /* OPEN and RULES: init hands over the sockets of the gateway */
+  bool redirect;         /* of these two: connections on any port must come to it */
+  const char *authority; /* a certificate in PEM that programs inside are to believe in, or NULL */
+  uint32_t authority_hash;       /* of its subject, as OpenSSL names files */
   bool best_effort;              /* relax what cannot be enforced, and record it */
   const char *working_directory; /* NULL: the backend's own */
   const char *project; /* host directory whose copy-on-write view is the workspace, or NULL */
