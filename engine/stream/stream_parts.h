@@ -127,6 +127,8 @@ struct mcg_stream {
   uint32_t last_channel;
   mcg_channel *buckets[MCG_CHANNEL_BUCKETS], *fresh;
   mcg_packet *packets, **packets_last;
+  mcg_later lie; /* queued where `lied`: a fiber found out that the sandbox is not to be trusted */
+  bool lied;
   int sockets[MCG_SOCKETS]; /* of HELLO, until somebody takes them; -1 */
   mcg_wire partial;         /* of channel 0 */
   uint8_t partial_type;

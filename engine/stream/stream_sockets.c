@@ -210,10 +210,23 @@ static const char *name_text(const struct sockaddr *address, char out[64])
   return out;
 }
 
+static void lie_told(mcg_later *later)
+{
+  mcg_stream *stream = (mcg_stream *)(void *)((char *)later - offsetof(mcg_stream, lie));
+  mcg_stream_lose(stream, MCG_PROTOCOL, "the sandbox sent another socket than was asked for");
+  mcg_stream_unref(stream);
+}
+
+/* Who hears of the loss runs from the loop, and here is a fiber. */
 static int impostor(mcg_stream *stream, asking *self, mcg_error **err)
 {
   close(self->fd);
-  mcg_stream_lose(stream, MCG_PROTOCOL, "the sandbox sent another socket than was asked for");
+  if (!stream->lied) {
+    stream->lied = true;
+    stream->refs++;
+    stream->lie.run = lie_told;
+    mcg_streams_later(stream->shared, &stream->lie);
+  }
   return mcg_fail(err, MCG_PROTOCOL, NULL, "the sandbox sent another socket than was asked for");
 }
 
