@@ -24,7 +24,7 @@ typedef struct mcg_shell_word {
   bool plain_start;   /* whatever it becomes begins with a plain character that is no '-' */
   const char *prefix; /* not literal: what stands before anything that is put in */
   size_t equals;      /* an assignment before a command: where its '=' is; else 0 */
-  bool append, item;  /* NAME+=, NAME[...]= */
+  bool append, item;  /* NAME+=; it begins with NAME[ */
   size_t at;          /* where it begins, in bytes from the text's beginning */
 } mcg_shell_word;
 

@@ -273,9 +273,9 @@ static int take_word(shell_reader *r, making *m, mcg_shell_word *word)
     if (word->bare && word->text[0] == '{' && word->text[word->len - 1] == '}' && word->len > 2)
       return mcg__shell_no(r, "{NAME} before a redirection is not in all shells");
   }
+  if (m->command->count == 0 && (word->item || (word->equals && word->append)))
+    return mcg__shell_no(r, "NAME+= and NAME[...] are not in all shells");
   if (m->command->count == 0 && word->equals) {
-    if (word->append || word->item)
-      return mcg__shell_no(r, "NAME+= and NAME[...]= are not in all shells");
     *m->assigns = word;
     m->assigns = &word->next;
     return 0;
@@ -630,5 +630,7 @@ int mcg__shell_text(mcg_shell *shell, const char *text, size_t len, size_t offse
 int mcg_shell_parse(mcg_shell *shell, const char *text, size_t len)
 {
   if (len > MCG_SHELL_TEXT) return mcg__shell_fail(shell, 0, "it is longer than 64 KiB");
+  if (len && (*text == '-' || *text == '+'))
+    return mcg__shell_fail(shell, 0, "the shell may take it for an option");
   return mcg__shell_text(shell, text, len, 0, false, false);
 }

@@ -20,7 +20,7 @@ typedef struct maker {
   char *prefix;
   size_t prefix_len;
   size_t equals;
-  bool begun, quoted, many, split, append, item;
+  bool begun, quoted, many, split, append;
   bool bracket, brace, subscript, joined;
 } maker;
 
@@ -398,7 +398,6 @@ static void see_equals(const shell_reader *r, maker *m)
   if (!m->subscript && !mcg__shell_is_name(text, append ? len - 1 : len)) return;
   m->equals = len;
   m->append = append;
-  m->item = m->subscript;
 }
 
 static int add_bare(shell_reader *r, maker *m)
@@ -463,7 +462,7 @@ static mcg_shell_word *finish(shell_reader *r, const maker *m)
       m->why ? m->prefix_len && *m->prefix != '-' && !m->split : word->len && *word->text != '-';
   word->equals = m->equals;
   word->append = m->append;
-  word->item = m->item;
+  word->item = m->subscript;
   word->at = mcg__shell_place(r, m->from);
   r->used = m->start;
   r->joined = m->joined;
@@ -487,6 +486,8 @@ mcg_shell_word *mcg__shell_word(shell_reader *r)
     }
   }
   if (rc == 0 && !m.begun) rc = mcg__shell_no(r, "a word is missing");
+  if (rc == 0 && m.subscript && !memchr(m.from, ']', (size_t)(r->at - m.from)))
+    rc = mcg__shell_no(r, "a [ after a name is not closed: shells differ");
   return rc < 0 ? NULL : finish(r, &m);
 }
 

@@ -215,51 +215,58 @@ static int env(shell_look *look)
   return look->at < look->count ? rest(look, NULL) : 0;
 }
 
+typedef struct words_list {
+  mcg_shell_word *first, **end;
+  size_t count;
+} words_list;
+
+/* A copy of a word, with its own text. 1: it is not literal. */
+static int append(shell_look *look, words_list *list, const mcg_shell_word *word, size_t at)
+{
+  mcg_shell_word *copy = mcg__shell_copy_word(look->shell, word);
+  if (word->why) return 1;
+  if (!copy) return -1;
+  copy->text = mcg__shell_copy(look->shell, word->text, word->len);
+  copy->prefix = NULL;
+  copy->at = at;
+  *list->end = copy;
+  list->end = &copy->next;
+  list->count++;
+  return copy->text ? 0 : -1;
+}
+
+/* The words that env makes of a text: those of a shell, where nothing in it is special. */
+static int append_text(shell_look *look, words_list *list, const shell_option *option, size_t at)
+{
+  mcg_shell inner;
+  mcg_shell_init(&inner);
+  int rc = mcg__shell_text(&inner, option->argument, option->len, 0, true, false) < 0;
+  const mcg_shell_command *command = inner.first;
+  if (!rc) rc = !inner.simple || command->redirects || command->unclear;
+  for (const mcg_shell_word *word = rc ? NULL : command->assigns; !rc && word; word = word->next)
+    rc = append(look, list, word, at);
+  for (const mcg_shell_word *word = rc ? NULL : command->words; !rc && word; word = word->next)
+    rc = append(look, list, word, at);
+  mcg_shell_fini(&inner);
+  return rc;
+}
+
 /* env -S TEXT: the words of the text, before the others; options of env may be among them. */
 static int split_text(shell_look *look, const shell_option *option)
 {
-  const char *const why = "what env -S runs cannot be told";
-  mcg_shell inner;
-  mcg_shell *shell = look->shell;
-  if (!option->argument || option->unknown_argument || memchr(option->argument, '\\', option->len))
-    return mcg__shell_unclear(look, option->word, why);
-  mcg_shell_init(&inner);
-  int rc = mcg_shell_parse(&inner, option->argument, option->len);
-  const mcg_shell_command *command = inner.first;
-  if (rc == 0 && inner.simple && !command->redirects) {
-    mcg_shell_word *first = NULL, **end = &first;
-    size_t count = 0;
-    const mcg_shell_word *lists[] = {command->assigns, command->words};
-    *end = mcg__shell_copy_word(shell, look->words[0]);
-    rc = -1;
-    if (*end) {
-      rc = 0;
-      count = 1;
-      end = &first->next;
-    }
-    for (size_t i = 0; rc == 0 && i < 2; i++)
-      for (const mcg_shell_word *word = lists[i]; rc == 0 && word; word = word->next) {
-        rc = word->why ? 1 : 0;
-        *end = mcg__shell_copy_word(shell, word);
-        if (!*end) rc = -1;
-        if (rc) break;
-        (*end)->text = mcg__shell_copy(shell, word->text, word->len);
-        (*end)->prefix = NULL;
-        (*end)->at = look->words[option->word]->at;
-        if (!(*end)->text) rc = -1;
-        end = &(*end)->next;
-        count++;
-      }
-    if (rc == 0 && look->at < look->count) {
-      *end = look->words[look->at];
-      count += look->count - look->at;
-    }
-    if (rc == 0) rc = mcg__shell_inner_words(look, first, count, NULL);
-  } else {
-    rc = 1;
+  words_list list = {0};
+  list.end = &list.first;
+  size_t at = look->words[option->word]->at;
+  int rc = 1;
+  if (option->argument && !option->unknown_argument &&
+      !memchr(option->argument, '\\', option->len)) {
+    rc = append(look, &list, look->words[0], at);
+    if (!rc) rc = append_text(look, &list, option, at);
   }
-  mcg_shell_fini(&inner);
-  return rc > 0 ? mcg__shell_unclear(look, option->word, why) : rc;
+  if (rc > 0) return mcg__shell_unclear(look, option->word, "what env -S runs cannot be told");
+  if (rc < 0) return -1;
+  if (look->at < look->count) *list.end = look->words[look->at];
+  return mcg__shell_inner_words(look, list.first, list.count + look->count - look->at, NULL);
 }
 
 static bool reads_input(const mcg_shell_word *script)
