@@ -53,7 +53,6 @@ OUTCOMES = {
 LATER = (
     ("NW-23 to NW-24", "policies that a backend's own network cannot express", "hosted backends, containers and clusters"),
     ("SE-08", "secrets in a snapshot", "snapshots"),
-    ("SE-09", "have the gateway send a secret elsewhere, or read it back", "the egress gateway"),
     ("FS-19r", "a set-uid bit that comes back with a restored workspace", "snapshots"),
     ("CP-09 to CP-13", "options and small languages that run commands", "the guardrail's parser"),
     ("CP-15", "the network through the shell", "the guardrail's parser"),
