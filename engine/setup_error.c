@@ -64,8 +64,7 @@ static const setup_row rows[] = {
      "leave carrier = \"framed\" out"},
     {"gateway", ANY, MCG_UNENFORCEABLE, "a network policy cannot be put in force",
      "run `mooncage doctor`, or set network = \"none\""},
-    {"redirect", ANY, MCG_UNENFORCEABLE,
-     "network.default = \"allow\" and ranges of many ports need nftables",
+    {"redirect", ANY, MCG_UNENFORCEABLE, "an open network, and ranges of many ports, need nftables",
      "use a kernel with nf_tables and nat (modprobe nf_tables nft_redir nft_chain_nat), or allow "
      "single ports and ranges of at most 64"},
     {"users", EEXIST, MCG_CONFLICT, "a user of the manifest cannot be added",

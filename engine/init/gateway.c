@@ -188,6 +188,7 @@ static int make(mcg_gateway *gateway, bool redirect)
   if (make_local(gateway) < 0 || stub(gateway, MCG_SOCKET_STUB_UDP, SOCK_DGRAM) < 0 ||
       stub(gateway, MCG_SOCKET_STUB_TCP, SOCK_STREAM) < 0 || watch_refusals(gateway) < 0)
     return -1;
+  gateway->redirecting = redirect;
   return redirect ? mcg_redirect_make(gateway) : 0;
 }
 

@@ -15,6 +15,7 @@
 typedef struct mcg_gateway {
   int sockets[MCG_SOCKETS]; /* by enum mcg_socket_kind; -1: there is none */
   bool six;                 /* there is IPv6 in it */
+  bool redirecting;         /* all else is made */
   const char *failed;       /* after a failure: at what; errno says why */
 } mcg_gateway;
 

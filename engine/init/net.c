@@ -43,7 +43,7 @@ static int gateway(mcg_jail *jail)
                          "its sockets cannot travel over the carrier framed");
   jail->gateway = jail->order->net.ways;
   if (jail->order->net.fd < 0 && mcg_gateway_make(&jail->gateway, spec->redirect) < 0)
-    return mcg_jail_fail(jail, spec->redirect ? "redirect" : "gateway", errno, "%s",
+    return mcg_jail_fail(jail, jail->gateway.redirecting ? "redirect" : "gateway", errno, "%s",
                          jail->gateway.failed);
   mcg_jail_note(jail, "network=own, all of it through the gateway: IPv4%s%s",
                 jail->gateway.six ? " and IPv6" : " alone", spec->redirect ? ", redirected" : "");

@@ -16,6 +16,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ORDINARY = 65534  # the uid and gid of the "ordinary user" runs when the runner itself is root
+SLOW = int(os.environ.get("MOONCAGE_TEST_SLOW", "1"))  # how much more patience: under emulation
 ROWS = []
 
 
@@ -292,7 +293,7 @@ class Trial:
         child = self.start(argv, stdin=options.pop("stdin_file", stdin_file),
                            stdout=options.pop("stdout_file", out_file), stderr=err_file, **options)
         try:
-            code, usage = wait4(child, timeout, self.world.spawners)
+            code, usage = wait4(child, timeout * SLOW, self.world.spawners)
         except subprocess.TimeoutExpired:
             end(child)
             raise Hole("still running after %s s: %s" % (timeout, " ".join(argv)[-200:])) from None
