@@ -417,6 +417,12 @@ void mcg_egress_end(mcg_session *session)
 
 /* ---- while it runs ------------------------------------------------------------------------ */
 
+static bool same_ca_file(const mcg_policy *policy, const mcg_policy *other)
+{
+  const char *one = mcg_policy_ca_file(policy), *two = mcg_policy_ca_file(other);
+  return one && two ? strcmp(one, two) == 0 : one == two;
+}
+
 int mcg_egress_set(mcg_session *session, mcg_policy *policy, mcg_error **err)
 {
   mcg_egress *egress = session->egress;
@@ -432,6 +438,9 @@ int mcg_egress_set(mcg_session *session, mcg_policy *policy, mcg_error **err)
   if (mcg_policy_terminates(policy) && !session->authority)
     return mcg_fail(err, MCG_UNENFORCEABLE, "open the session with a rule that has terminate_tls",
                     "the sandbox was made without an authority that it believes in");
+  if (mcg_policy_terminates(policy) && !same_ca_file(policy, session->config->policy))
+    return mcg_fail(err, MCG_UNENFORCEABLE, "write the ca_file that it was opened with",
+                    "network.ca_file: whom the engine believes is settled when a session opens");
   mcg_policy_ref(policy);
   mcg_policy_unref(egress->policy);
   egress->policy = policy;
