@@ -54,9 +54,6 @@ LATER = (
     ("NW-23 to NW-24", "policies that a backend's own network cannot express", "hosted backends, containers and clusters"),
     ("SE-08", "secrets in a snapshot", "snapshots"),
     ("FS-19r", "a set-uid bit that comes back with a restored workspace", "snapshots"),
-    ("CP-09 to CP-13", "options and small languages that run commands", "the guardrail's parser"),
-    ("CP-15", "the network through the shell", "the guardrail's parser"),
-    ("CP-18", "a value that is taken for an option", "the guardrail's parser"),
     ("TR-01 to TR-22", "archives that escape, overwrite, fill or lie", "snapshots"),
     ("HC-01 to HC-18", "answers, errors and redirects of vendors, Docker and Kubernetes", "the backends that speak HTTP"),
 )

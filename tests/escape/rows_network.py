@@ -469,3 +469,19 @@ print('done')""")
     got = t.inside("fds", flags=rules(*ALLOW))
     t.stopped(got)
     net.nothing_but(HERE, HERE6)
+
+
+@row("CP-15", "the network through the shell and its tools: /dev/tcp, an interpreter, a copy of it under another name", "the network namespace: it does not matter who connects",
+     outcome="denied")
+def through_the_shell(t):
+    net = Internet(t)
+    socket_in_python = "-c 'import socket; print(socket.create_connection((\"%s\", 443), 5).recv(99))'" % OTHER
+    texts = ("bash -c 'exec 3<>/dev/tcp/%s/443; head -n 1 <&3'" % OTHER, "/usr/bin/python3 " + socket_in_python,
+             "cp /usr/bin/python3 innocent; ./innocent " + socket_in_python)
+    for text in texts:
+        must(b"here" in t.run(["sh", "-c", text], cwd=t.tmp).out, "the control: %s does not reach it" % text)
+        net.seen()
+        got = t.shell(text, flags=(*flags(t), *rules(*ALLOW)))
+        must(b"here" not in got.out, "%s: %s" % (text, got.brief()))
+        net.nothing_but()
+    must(told(t, address=OTHER), "it is not told")

@@ -156,3 +156,31 @@ def swapped_file(t):
         got = t.command("true", flags=("--config", t.file("with-%s" % name, text, 0o600)), sound=False, timeout=20)
         if got.code == 0:
             raise Hole("a command runs under %s: %s" % (name, got.brief()))
+
+
+@row("CP-18", "a value that begins with - where a program, a path or an address is expected", "what follows -- is the command; a call takes a list, and values of flags and calls are values",
+     outcome="harmless")
+def taken_for_options(t):
+    naive = t.run(["sh", "-c", 'echo secret > plain; cat "$1"', "sh", "--version"])
+    if b"secret" in naive.out or not naive.out:
+        raise Hole("the control proves nothing: the value is not taken for an option")
+    for value in ("--network=host", "--backend=subprocess", "--bind=/:/h", "-v", "--"):
+        got = t.command(value, "true", sound=False) if value != "--" else t.command("--", "true", sound=False)
+        if got.code not in (126, 127):
+            raise Hole("%s in the place of a program: %s" % (value, got.brief()))
+    got = t.script("""
+    mooncage.with(with_probe(), function(session)
+      for _, name in ipairs { "--reference=x", "-rf", "--", "-", "@file", "--files0-from=x" } do
+        assert(session:write(name, "mine"))
+        say(session:read(name) == "mine" and "DENIED" or "ALLOWED", "read " .. name)
+        local listed = false
+        for _, entry in ipairs(assert(session:list("."))) do listed = listed or entry.name == name end
+        say(listed and "DENIED" or "ALLOWED", "list " .. name)
+        assert(session:remove(name))
+        say(session:read(name) == nil and "DENIED" or "ALLOWED", "remove " .. name)
+      end
+      local _, err = session:exec { "--network=host" }
+      say("DENIED", "exec", err and err.code)
+    end)
+    """)
+    t.stopped(got)

@@ -73,6 +73,34 @@ describe("a guarded shell text", function()
   shell_case("CP-08", "/bin/../bin/X")
   shell_case("CP-08", "PATH=/bin X")
   shell_case("CP-08", "/lib64/ld-linux-x86-64.so.2 /bin/X")
+  for _, text in ipairs {
+    "find . -maxdepth 0 -exec X \\;", "find . -maxdepth 0 -execdir X \\;",
+    "find . -maxdepth 0 -exec sh -c '" .. FORBIDDEN .. "' \\;",
+    "find . -maxdepth 0 -fprintf " .. mark .. " x",
+  } do shell_case("CP-09", text) end
+  for _, text in ipairs {
+    "tar cf /dev/null --checkpoint=1 --checkpoint-action=exec='" .. FORBIDDEN .. "' /etc/hostname",
+    "tar cf /dev/null --checkpoint=1 --checkpoint-act=exec='" .. FORBIDDEN .. "' /etc/hostname",
+    "tar cf a.tar -I 'sh -c \"" .. FORBIDDEN .. "; cat\"' /etc/hostname",
+    "tar cf b.tar --use-compress-prog='sh -c \"" .. FORBIDDEN .. "; cat\"' /etc/hostname",
+  } do shell_case("CP-10", text) end
+  for _, text in ipairs {
+    "awk 'BEGIN{system(\"" .. FORBIDDEN .. "\")}'",
+    "echo | awk '{print \"" .. FORBIDDEN .. "\" | \"sh\"}'",
+    "echo x | sed 's|x|" .. FORBIDDEN .. "|e'", "echo x | sed -n '1e " .. FORBIDDEN .. "'",
+    "echo x | sed 'w " .. mark .. "'",
+  } do shell_case("CP-11", text) end
+  for _, text in ipairs {
+    "git -c alias.x='!" .. FORBIDDEN .. "' x", "git -C . -c alias.x='!" .. FORBIDDEN .. "' x",
+    "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0='!" .. FORBIDDEN .. "' git x",
+  } do shell_case("CP-12", text) end
+  for _, text in ipairs {
+    "python3 -c 'import os; os.system(\"" .. FORBIDDEN .. "\")'",
+    "perl -e 'system(\"" .. FORBIDDEN .. "\")'",
+    "echo x | split --filter='" .. FORBIDDEN .. "'",
+    "printf 'all:\\n\\t" .. FORBIDDEN .. "\\n' | make -f -",
+    "ssh -o ProxyCommand='" .. FORBIDDEN .. "' nowhere", "echo '!" .. FORBIDDEN .. "' | ed -s",
+  } do shell_case("CP-13", text) end
   shell_case("CP-14", "f() { X; }; f")
   shell_case("CP-14", "trap '" .. FORBIDDEN .. "' EXIT")
   shell_case("CP-16", "\194\160X", { harmless = true })
