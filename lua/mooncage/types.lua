@@ -209,6 +209,7 @@ function audit.stderr() end
 ---@field idle_s number? a connection on which nothing moves for so long is ended; default 60
 ---@field bytes_per_s integer? of all connections together, both ways
 ---@field bytes_total integer?
+---@field within mooncage.Network|"open"|"none"|nil another one, which has to allow as well
 ---@field ca_file string? certificates to verify servers by, besides this system's, where TLS ends at the engine
 
 ---@class mooncage.NetworkEvent

@@ -1,5 +1,6 @@
 /* Configuration: what is taken, what is refused and how the refusal reads. */
 #include "config/config.h"
+#include "audit/audit.h"
 #include "host.h"
 
 typedef struct refused {
@@ -206,6 +207,27 @@ static void lua_empty_tables_are_fine(void **state)
             "\"network\":{\"allow\":{}},\"backend\":{\"id\":\"jail\",\"options\":[]}}"));
 }
 
+/* Whatever stands in the headers of a rule is known to the audit log as secret before anything is told. */
+static void headers_are_secrets(void **state)
+{
+  (void)state;
+  static const char *const wanted[] = {"c2VjcmV0LW9uZQ==", "c2VjcmV0LXR3bw==", "c2VjcmV0LXRocmVl",
+                                       "czQ="}; /* secret-one, -two, -three, and s4 */
+  mcg_config_free(taken(
+      "{\"enforcement\":\"best_effort\",\"backend\":\"subprocess\",\"network\":{\"allow\":["
+      "{\"host\":\"a.test\",\"terminate_tls\":true,\"headers\":{\"A\":\"secret-one\"}}],"
+      "\"within\":{\"allow\":[\"b.test\",{\"host\":\"a.test\",\"terminate_tls\":true,\"headers\":"
+      "{\"B\":[\"Bearer \",\"secret-two\"],\"C\":{\"secret\":\"secret-three\"},"
+      "\"D\":[\"Basic \",{\"secret\":\"s4\"}]}}]}}}"));
+  auto_json json_t *known = mcg_audit_secrets(engine);
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+    bool found = false;
+    for (size_t k = 0; k < json_array_size(known); k++)
+      found |= strcmp(json_string_value(json_array_get(known, k)), wanted[i]) == 0;
+    if (!found) fail_msg("%s is not known", wanted[i]);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -215,6 +237,7 @@ int main(void)
       cmocka_unit_test(candidate_goes_over_config),
       cmocka_unit_test(subprocess_takes_no_defaults),
       cmocka_unit_test(lua_empty_tables_are_fine),
+      cmocka_unit_test(headers_are_secrets),
   };
   return cmocka_run_group_tests(tests, engine_up, engine_down);
 }
