@@ -231,3 +231,39 @@ def wide_networks(t):
     got = outward(t, "tcp", "10.9.8.7:80", "127.0.0.1:80", network=rules("10.0.0.0/8:80", "127.0.0.0/8:80"))
     t.works(got, "10.9.8.7:80")
     t.stopped(got, "127.0.0.1:80")
+
+
+@row("XA-35", "every port redirected: talk to the listener itself, forge where one meant to go, lose the loopback", "the kernel says where a connection was meant to go; loopback is not redirected; what was not redirected is reset",
+     outcome="denied")
+def everything_redirected(t):
+    net = Internet(t)
+    wide = ("--network", "open")
+    t.works(t.inside("own-server", "127.0.0.1:8081", flags=wide))
+    t.works(t.inside("own-server", "[::1]:8081", flags=wide))
+    scan = """
+import os
+def listening():
+    found = set()
+    for name in ('tcp', 'tcp6'):
+        for line in open('/proc/net/' + name).read().splitlines()[1:]:
+            words = line.split()
+            if words[3] == '0A': found.add(int(words[1].rsplit(':', 1)[1], 16))
+    return found
+ports = listening()
+print('ports', sorted(ports))
+for port in ports - {53}:
+    for host in ('127.0.0.1', '198.18.0.1', '198.18.0.2', '::1', 'fd00::1', '10.9.8.7', '169.254.169.254'):
+        try:
+            s = socket.create_connection((host, port), 3)
+            s.settimeout(3)
+            s.sendall(b'GET / HTTP/1.0\\r\\n\\r\\n')
+            if s.recv(100): print('REACHED', host, port)
+        except OSError: pass
+"""
+    got = python(t, scan, network=wide)
+    must(b"ports" in got.out and b"REACHED" not in got.out, "a listener answered: " + got.brief())
+    net.nothing_but()
+    got = outward(t, "tcp", PUBLIC + ":22", "10.9.8.7:22", "127.0.0.1:22", "198.18.7.7:22", network=rules("0.0.0.0/0:1-65535"))
+    t.works(got, PUBLIC + ":22")
+    t.stopped(got, "10.9.8.7:22", "127.0.0.1:22", "198.18.7.7:22")
+    net.nothing_but("tcp %s 22" % PUBLIC)
