@@ -188,7 +188,7 @@ static bool judge_deny(const mcg_policy *policy, const mcg_target *target, mcg_v
     const char *what = target_text(target, room);
     char address[MCG_ADDRESS_TEXT] = "";
     if (!named && target->name) mcg_address_text(target->address, address);
-    snprintf(out->reason, sizeof out->reason, "%.100s%s%s is denied by the rule %.100s", what,
+    snprintf(out->reason, sizeof out->reason, "%.100s%s%s is denied by the rule %.80s", what,
              *address ? " is at " : "", address, rule->text);
     return refuse(out, "deny", (unsigned)i + 1, rule->text);
   }
