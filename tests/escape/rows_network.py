@@ -309,7 +309,7 @@ def smuggled(t):
 
 
 @row("NW-15", "TLS to an allowed name with another in its hello: fronting, none, no TLS at all", "`sni = true`: a hello that does not name the rule's name is reset",
-     outcome="denied", gap="without `sni = true` an allowed server may serve other names (fronting); with it ECH hides the inner one")
+     outcome="denied", gap="without `sni = true` an allowed server may serve other names (fronting); with it the Host inside TLS still may be another")
 def fronting(t):
     net = Internet(t)
     strict = policy(t, "{ allow = { { host = 'api.allowed.test', port = 8443, sni = true } } }")

@@ -175,9 +175,9 @@ static void one_within_another(void **state)
 static void wants_listeners(void **state)
 {
   (void)state;
-  mcg_policy *policy =
-      policy_of("{\"allow\":[\"a.test\",\"*.x.test:22,80-82\",\"10.0.0.0/8:5432\",\"[fd00::/8]:1\"],"
-                "\"deny\":[\"*:81\",\"c.x.test\"]}");
+  mcg_policy *policy = policy_of(
+      "{\"allow\":[\"a.test\",\"*.x.test:22,80-82\",\"10.0.0.0/8:5432\",\"[fd00::/8]:1\"],"
+      "\"deny\":[\"*:81\",\"c.x.test\"]}");
   static const uint16_t wanted[] = {22, 80, 82};
   uint16_t port = 0;
   for (size_t i = 0; i < 3; i++) {
@@ -207,6 +207,45 @@ static void wants_listeners(void **state)
   assert_true(mcg_policy_allows_nothing(policy));
   assert_false(mcg_policy_names(policy, "a.test"));
   mcg_policy_unref(policy);
+}
+
+/* Every port on which a name may be connected to is one that is listened on for it, and no other is; of
+ * addresses all are that any of them may be connected to. */
+static void listens_where_it_allows(void **state)
+{
+  (void)state;
+  static const char *const policies[] = {
+      "{\"allow\":[\"a.x.test:1,3-5,65535\",\"*.x.test:4-9,80\",\"*:7\"],\"deny\":[\"*:5\","
+      "\"a.x.test:8-9\"]}",
+      "{\"default\":\"allow\",\"deny\":[\"*.x.test:100-65000\"]}",
+      "{\"default\":\"allow\",\"within\":{\"allow\":[\"a.x.test:2-40\",\"11.0.0.0/8:9\"],"
+      "\"deny\":[\"*:9-20\"]}}",
+      "{\"allow\":[\"*.x.test:10-30\"],\"within\":{\"allow\":[\"a.x.test:20-40\",\"*:5\"],"
+      "\"within\":{\"allow\":[\"*:1-25\"],\"deny\":[\"*:22\"]}}}",
+      "{\"allow\":[\"11.0.0.0/8:5-9\",\"[2a01::]/16:6\",\"*:8\"]}",
+      "{}",
+  };
+  static const char *const names[] = {"a.x.test", "b.x.test", "c.test"};
+  static const char *const addresses[] = {"11.0.0.1", "2a01::1", "9.9.9.9"};
+  for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+    mcg_policy *policy = policy_of(policies[i]);
+    for (size_t k = 0; k < 3; k++) {
+      mcg_address address;
+      mcg_verdict verdict;
+      assert_true(mcg_address_parse(addresses[k], strlen(addresses[k]), &address));
+      for (uint32_t port = 1; port <= UINT16_MAX; port++) {
+        const uint16_t before = (uint16_t)(port - 1), now = (uint16_t)port;
+        bool named =
+            mcg_policy_judge(policy, &(mcg_target){.name = names[k], .port = now}, &verdict);
+        if (named != (mcg_policy_name_port(policy, names[k], before) == now))
+          fail_msg("%s: %s:%u", policies[i], names[k], port);
+        if (mcg_policy_judge(policy, &(mcg_target){.address = &address, .port = now}, &verdict) &&
+            mcg_policy_address_port(policy, address.six, before) != now)
+          fail_msg("%s: %s:%u", policies[i], addresses[k], port);
+      }
+    }
+    mcg_policy_unref(policy);
+  }
 }
 
 static void secrets_and_options(void **state)
@@ -304,6 +343,7 @@ int main(void)
       cmocka_unit_test(deny_sees_through),
       cmocka_unit_test(one_within_another),
       cmocka_unit_test(wants_listeners),
+      cmocka_unit_test(listens_where_it_allows),
       cmocka_unit_test(secrets_and_options),
       cmocka_unit_test(refuses),
   };
