@@ -180,6 +180,9 @@ static int merge_network(merge *m, const json_t *given, const mcg_where *where, 
   mcg_policy *policy;
   mcg_network ignored;
   if (!json_is_string(given) && mcg_check_object(given, where, err) < 0) return -1;
+  for (const json_t *table = given; table; table = json_object_get(table, "within"))
+    if (json_object_get(table, "proxy"))
+      return looser("network.proxy", err, "which way connections leave is the configuration's");
   if (mcg_network_read(given, where, &ignored, &policy, err) < 0) return -1;
   mcg_policy_unref(policy);
   reach most = base ? reach_of(base) : REACH_NONE, asked = reach_of(given);

@@ -63,11 +63,15 @@ static bool judge(mcg_connection *self, const mcg_address *address, mcg_verdict 
 static int decide(mcg_connection *self, mcg_resolved *resolved, mcg_verdict *verdict)
 {
   mcg_error *error = NULL;
+  mcg_proxy *proxy = self->egress->proxy;
+  self->proxied = mcg_proxy_covers(proxy, self->name, self->name ? NULL : &self->wanted);
   if (!self->name) {
     *resolved = (mcg_resolved){.count = 1, .list = {self->wanted}};
   } else if (!judge(self, NULL, verdict)) {
     denied(self, NULL, verdict->rule, verdict->reason);
     return -1;
+  } else if (self->proxied) { /* what is behind the name the proxy knows */
+    *resolved = (mcg_resolved){.count = 0};
   } else if (mcg_resolve(self->egress->resolver, self->name, resolved, &error) < 0) {
     if (error->code != MCG_CANCELED) denied(self, NULL, NULL, error->message);
     mcg_error_free(error);
@@ -156,24 +160,45 @@ static int carry(mcg_connection *self, const mcg_verdict *verdict, int take_far,
   return 0;
 }
 
-static int reach(mcg_connection *self, const mcg_resolved *resolved, mcg_verdict *verdict,
-                 mcg_error **err)
+static int dial(mcg_connection *self, const mcg_resolved *resolved, int *far, mcg_error **err)
 {
+  mcg_egress *egress = self->egress;
   size_t which;
-  int far;
-  if (mcg_dial(self->egress->engine, resolved->list, resolved->count, self->port, DIAL_MS, &far,
-               &which, err) < 0)
+  if (self->proxied)
+    return mcg_proxy_dial(egress->engine, egress->resolver, egress->proxy, self->name,
+                          &self->wanted, self->port, far, err);
+  if (mcg_dial(egress->engine, resolved->list, resolved->count, self->port, DIAL_MS, far, &which,
+               err) < 0)
     return -1;
   self->dialled = resolved->list[which];
   self->connected = true;
-  if (judge(self, &self->dialled, verdict)) return carry(self, verdict, far, err);
+  return 0;
+}
+
+/* By the policy there is now, and with the address that was dialled, where that is known. */
+static bool judge_now(mcg_connection *self, mcg_verdict *verdict)
+{
+  const mcg_address *address = self->connected ? &self->dialled : self->name ? NULL : &self->wanted;
+  return judge(self, address, verdict);
+}
+
+static int reach(mcg_connection *self, const mcg_resolved *resolved, mcg_verdict *verdict,
+                 mcg_error **err)
+{
+  int far;
+  if (dial(self, resolved, &far, err) < 0) return -1;
+  if (judge_now(self, verdict)) return carry(self, verdict, far, err);
   mcg_socket_reset(far); /* the policy was changed meanwhile */
   return mcg_fail(err, MCG_CANCELED, NULL, "%s", verdict->reason);
 }
 
-static mcg_error *why_cut(const mcg_connection *self)
+static mcg_error *why_cut(mcg_connection *self)
 {
   mcg_error *error = NULL;
+  if (self->relayed && self->egress->ending && self->end.near_over) {
+    self->cut = NULL; /* the program had ended it: only the other side had not */
+    self->end.reason = MCG_RELAY_FINISHED;
+  }
   if (self->cut) mcg_fail(&error, MCG_CANCELED, NULL, "%s", self->cut);
   if (error || !self->relayed) return error;
   const mcg_egress_limits *limits = mcg_policy_limits(self->egress->policy);
@@ -194,9 +219,10 @@ static void connect_and_tell(mcg_connection *self, const mcg_resolved *resolved,
   mcg_net_entry *entry;
   mcg_error *error = NULL;
   char text[MCG_ADDRESS_TEXT];
-  mcg_address_text(&resolved->list[0], text);
+  if (resolved->count) mcg_address_text(&resolved->list[0], text);
   const mcg_net_event event = {.name = self->name,
-                               .address = text,
+                               .address = resolved->count ? text : NULL,
+                               .proxy = self->proxied ? mcg_proxy_text(self->egress->proxy) : NULL,
                                .port = self->port,
                                .protocol = "tcp",
                                .rule = verdict->rule};

@@ -287,6 +287,13 @@ static void pause_closed(uv_handle_t *handle)
   part_closed(handle->data);
 }
 
+static int find_proxy(const mcg_policy *policy, mcg_proxy **out, mcg_error **err)
+{
+  const char *url = mcg_policy_proxy(policy);
+  if (!url) return mcg_proxy_of_environment(out, err);
+  return *url ? mcg_proxy_new(url, NULL, out, err) : 0;
+}
+
 static mcg_egress *egress_new(mcg_session *session, mcg_error **err)
 {
   mcg_engine *engine = session->engine;
@@ -297,7 +304,9 @@ static mcg_egress *egress_new(mcg_session *session, mcg_error **err)
   egress->names = mcg_synthetic_new();
   if (!egress->names) mcg_fail(err, MCG_NOMEM, NULL, "no memory for a gateway");
   if (!egress->names || mcg_resolver_new(engine, &egress->resolver, err) < 0 ||
+      find_proxy(session->config->policy, &egress->proxy, err) < 0 ||
       mcg_netlog_new(session, &egress->log, err) < 0) {
+    mcg_proxy_free(egress->proxy);
     mcg_resolver_free(egress->resolver);
     mcg_synthetic_free(egress->names);
     free(egress);
@@ -370,7 +379,10 @@ int mcg_egress_start(mcg_session *session, mcg_error **err)
   close_sockets(&sockets);
   if (rc == 0) rc = listen_as_told(egress, err);
   if (rc == 0) {
-    mcg_session_enforce(session, "network", "gateway");
+    auto_free char *how =
+        egress->proxy ? mcg_format("gateway, through the proxy %s", mcg_proxy_text(egress->proxy))
+                      : NULL;
+    mcg_session_enforce(session, "network", how ? how : "gateway");
     return 0;
   }
   mcg_wrap(err, "network");
@@ -408,6 +420,7 @@ void mcg_egress_end(mcg_session *session)
   session->net_out = egress->traffic.out;
   session->net_log = mcg_netlog_json(egress->log);
   mcg_resolver_free(egress->resolver);
+  mcg_proxy_free(egress->proxy);
   mcg_netlog_free(egress->log);
   mcg_synthetic_free(egress->names);
   mcg_policy_unref(egress->policy);

@@ -5,6 +5,7 @@
 
 #include "gateway.h"
 #include "netlog.h"
+#include "proxy.h"
 #include "relay.h"
 #include "resolve.h"
 #include "synthetic.h"
@@ -45,6 +46,7 @@ struct mcg_egress {
   mcg_policy *policy;
   mcg_resolver *resolver;
   mcg_netlog *log;
+  mcg_proxy *proxy; /* that what leaves goes through, of the first policy; or NULL */
   mcg_synthetic *names;
   mcg_traffic traffic;
   mcg_watch *watches;
@@ -57,9 +59,10 @@ struct mcg_egress {
   bool six;           /* the sandbox has IPv6 */
   bool redirected;    /* the sandbox was made so that every connection is redirected */
   bool ending;
-  mcg_wait ended;             /* mcg_egress_end waits here for tasks and handles */
-  uv_timer_t pause;           /* descriptors ran out: listeners are held until then */
-  char denied[MCG_NAME_ROOM + 128]; /* the stub's last refusal, and when: IPv4 and IPv6 are asked apart */
+  mcg_wait ended;   /* mcg_egress_end waits here for tasks and handles */
+  uv_timer_t pause; /* descriptors ran out: listeners are held until then */
+  char denied[MCG_NAME_ROOM +
+              128]; /* the stub's last refusal, and when: IPv4 and IPv6 are asked apart */
   uint64_t denied_ms;
 };
 
@@ -73,6 +76,7 @@ struct mcg_connection {
   const char *name;    /* that `wanted` stands for, the gateway's; NULL: none */
   mcg_address dialled; /* judged, and connected to */
   bool connected;      /* `dialled` holds */
+  bool proxied;        /* it leaves through the proxy, by name: nothing was looked up */
   mcg_fiber *fiber;
   mcg_relay *relay; /* while it runs; or */
   mcg_tls_bridge *bridge;

@@ -42,6 +42,7 @@ static json_t *table_of(const mcg_net_event *event)
   set_text(table, "address", event->address);
   if (event->port) json_object_set_new(table, "port", json_integer(event->port));
   set_text(table, "protocol", event->protocol);
+  set_text(table, "proxy", event->proxy);
   return table;
 }
 

@@ -12,7 +12,8 @@
 typedef struct mcg_net_event { /* strings are borrowed; NULL: not known */
   const char *name, *address;
   unsigned port;        /* 0: none */
-  const char *protocol; /* "tcp", "udp", "dns", "icmp" */
+  const char *protocol; /* "tcp", "udp", "dns" */
+  const char *proxy;    /* that it leaves through */
   const char *rule, *reason;
 } mcg_net_event;
 

@@ -23,6 +23,8 @@ void mcg_policy_unref(mcg_policy *policy)
     free_rules(&policy->allow);
     free_rules(&policy->deny);
     free(policy->ca_file);
+    if (policy->proxy) explicit_bzero(policy->proxy, strlen(policy->proxy)); /* a password, maybe */
+    free(policy->proxy);
     free(policy);
     policy = within;
   }
@@ -44,6 +46,12 @@ bool mcg_policy_by_default(const mcg_policy *policy)
 {
   while (policy && policy->by_default) policy = policy->within;
   return !policy;
+}
+
+const char *mcg_policy_proxy(const mcg_policy *policy)
+{
+  while (policy->within) policy = policy->within;
+  return policy->proxy;
 }
 
 bool mcg_policy_terminates(const mcg_policy *policy)

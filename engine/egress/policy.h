@@ -32,6 +32,8 @@ void mcg_policy_unref(mcg_policy *policy); /* NULL is fine */
 const mcg_egress_limits *mcg_policy_limits(const mcg_policy *policy);
 bool mcg_policy_allows_nothing(const mcg_policy *policy);
 bool mcg_policy_by_default(const mcg_policy *policy); /* default = "allow", all through */
+/* The URL of the proxy that connections leave through; "": none; NULL: the environment's. */
+const char *mcg_policy_proxy(const mcg_policy *policy);
 /* Some rule that allows has terminate_tls: the sandbox is to trust an authority of the engine's. */
 bool mcg_policy_terminates(const mcg_policy *policy);
 /* The first rule that `policy` allows by, of which `around` alone allows nothing; 0: there is none. */

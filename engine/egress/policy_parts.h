@@ -16,6 +16,7 @@ struct mcg_policy {
   mcg_egress_limits limits; /* the tightest of this one and those around it */
   char *ca_file;            /* or NULL */
   mcg_policy *within;       /* or NULL */
+  char *proxy;              /* of the outermost; "": none; NULL: as the environment says */
 };
 
 #endif

@@ -1,6 +1,7 @@
 /* policy_read.c: a policy from the JSON of a configuration, strictly, and back again for those who ask
  * what holds. */
 #include "policy_parts.h"
+#include "proxy.h"
 #include <jansson.h>
 #include <string.h>
 
@@ -324,6 +325,26 @@ static int read_ca_file(const json_t *table, const mcg_where *up, mcg_policy *po
   return policy->ca_file ? 0 : no_memory(err);
 }
 
+/* Who lies within a policy goes where that one says: else a tenant could name a proxy of its own. */
+static int read_proxy(const json_t *table, const mcg_where *up, mcg_policy *policy, mcg_error **err)
+{
+  const mcg_where where = {.up = up, .key = "proxy"};
+  const json_t *value = json_object_get(table, "proxy");
+  const char *url = "";
+  mcg_proxy *tried = NULL;
+  if (!value) return 0;
+  if (policy->within)
+    return mcg_check_fail(&where, err, "leave it out",
+                          "it belongs to the policy that this one lies within");
+  if (!json_is_false(value)) {
+    if (mcg_check_string(value, &where, &url, err) < 0) return -1;
+    if (mcg_proxy_new(url, NULL, &tried, err) < 0) return mcg_wrap(err, "network.proxy");
+    mcg_proxy_free(tried);
+  }
+  policy->proxy = strdup(url);
+  return policy->proxy ? 0 : no_memory(err);
+}
+
 static int read_policy(const json_t *network, const mcg_where *where, unsigned depth,
                        mcg_policy **out, mcg_error **err);
 
@@ -332,7 +353,7 @@ static int read_table(const json_t *table, const mcg_where *where, unsigned dept
 {
   static const char *const keys[] = {"default", "allow",       "deny",        "connections",
                                      "idle_s",  "bytes_per_s", "bytes_total", "ca_file",
-                                     "within",  NULL};
+                                     "within",  "proxy",       NULL};
   const mcg_where allow = {.up = where, .key = "allow"}, deny = {.up = where, .key = "deny"},
                   within = {.up = where, .key = "within"};
   const json_t *around = json_object_get(table, "within");
@@ -344,6 +365,7 @@ static int read_table(const json_t *table, const mcg_where *where, unsigned dept
       (around && read_policy(around, &within, depth + 1, &policy->within, err) < 0))
     return -1;
   policy->redirects = policy->by_default || too_many_ports(&policy->allow);
+  if (read_proxy(table, where, policy, err) < 0) return -1;
   return read_limits(table, where, policy, err);
 }
 

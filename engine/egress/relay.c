@@ -66,6 +66,7 @@ static void relay_end(mcg_relay *relay, mcg_relay_reason reason, int number, int
   const mcg_relay_end end = {.reason = reason,
                              .number = number,
                              .near = side == NEAR,
+                             .near_over = relay->flows[NEAR].shut,
                              .in = relay->flows[FAR].bytes,
                              .out = relay->flows[NEAR].bytes};
   relay->options.ended(relay->options.data, &end);

@@ -23,6 +23,7 @@ typedef struct mcg_relay_end {
   mcg_relay_reason reason;
   int number;       /* of a reset: errno, where it is known */
   bool near;        /* of a reset: it was the near one that broke off */
+  bool near_over;   /* the near one had said all it had to say, and that was passed on */
   uint64_t in, out; /* far to near, near to far */
 } mcg_relay_end;
 

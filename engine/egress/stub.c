@@ -69,7 +69,9 @@ static bool find(mcg_egress *egress, const char *name, bool six, mcg_address *ad
   mcg_resolved resolved;
   mcg_error *error = NULL;
   *rcode = MCG_DNS_SERVFAIL;
-  if (mcg_resolve(egress->resolver, name, &resolved, &error) < 0) {
+  if (mcg_proxy_covers(egress->proxy, name, NULL)) { /* what is behind the name the proxy knows */
+    resolved = (mcg_resolved){.count = 1};
+  } else if (mcg_resolve(egress->resolver, name, &resolved, &error) < 0) {
     if (error->code != MCG_CANCELED) tell_refused(egress, name, NULL, error->message);
     mcg_error_free(error);
     return false;

@@ -211,6 +211,7 @@ function audit.stderr() end
 ---@field bytes_total integer?
 ---@field within mooncage.Network|"open"|"none"|nil another one, which has to allow as well
 ---@field ca_file string? certificates to verify servers by, besides this system's, where TLS ends at the engine
+---@field proxy string|false|nil what connections leave through; false: none; default: as the environment says
 
 ---@class mooncage.NetworkEvent
 ---@field at number seconds since 1970
@@ -219,6 +220,7 @@ function audit.stderr() end
 ---@field name string? that was asked for
 ---@field address string? of an allowed one: that was dialled
 ---@field port integer?
+---@field proxy string? that it left through
 ---@field rule string? that decided
 ---@field reason string? why it was refused
 ---@field open boolean? it is still open

@@ -555,6 +555,59 @@ except ConnectionResetError: print("reset")
     assert t.events("finish")[-1]["detail"]["ended"] == "idle", t.events()
 
 
+# ---- through a proxy ---------------------------------------------------------------------------
+
+
+@case
+def through_the_proxy_of_the_host(t):
+    """Names are the proxy's to know: the host cannot look them up."""
+    t.net.names.answers.clear()
+    proxy = {"https_proxy": "http://me:p%40ss@" + world.ADDRESS + ":3128", "no_proxy": "direct.test,10.0.0.0/8"}
+    ran = t.run(GOOD, *CURL, "https://good.test:8443/hello", **proxy)
+    assert (ran.code, ran.out) == (0, "hello from good\n"), ran
+    (line, headers), = world.Connect.asked
+    assert line == ["CONNECT", "good.test:8443", "HTTP/1.1"] and "host: good.test:8443" in headers, world.Connect.asked
+    assert "proxy-authorization: basic bwu6cebzcw==" in headers, headers  # base64 of me:p@ss, in lower case
+    start = t.events("start")[0]
+    assert start["detail"] == {"name": "good.test", "port": 8443, "protocol": "tcp", "proxy": world.ADDRESS + ":3128"}, start
+    assert t.events("finish")[0]["detail"]["ended"] == "finished", t.events()
+    with open(t.log) as file:
+        assert "p@ss" not in file.read()
+    at_once(t.run(GOOD, *CURL, "https://good.test:9999/", **proxy))  # the rules hold, proxy or not
+    assert len(world.Connect.asked) == 1, world.Connect.asked
+    at_once(t.run(("--allow", "other.test:8443"), *CURL, "https://other.test:8443/", **proxy))
+    assert "403 Not from here" in t.events("finish")[-1]["error"]["message"], t.events()
+
+
+@case
+def which_connections_go_without_the_proxy(t):
+    t.net.names.set("direct.test", world.ADDRESS)
+    proxy = {"https_proxy": "http://" + world.ADDRESS + ":3128", "no_proxy": "direct.test,11.0.0.0/30"}
+    for url, rule in (("http://direct.test:8080/hello", "direct.test:8080"), ("http://11.0.0.1:8080/hello", "11.0.0.1:8080")):
+        ran = t.run(("--allow", rule), *CURL, url, **proxy)
+        assert (ran.code, ran.out) == (0, "hello from good\n"), ran
+    config = t.file("c.lua", 'return { network = { allow = { "good.test:8080" }, proxy = false } }')
+    ran = t.run(("--config", config), *CURL, "http://good.test:8080/hello", **proxy)
+    assert (ran.code, ran.out) == (0, "hello from good\n"), ran
+    assert world.Connect.asked == [], world.Connect.asked
+    config = t.file("c.lua", 'return { network = { allow = { "good.test:8080" }, proxy = "http://%s:3128" } }' % world.ADDRESS)
+    ran = t.run(("--config", config), *CURL, "http://good.test:8080/hello")
+    assert (ran.code, ran.out) == (0, "hello from good\n") and len(world.Connect.asked) == 1, ran
+
+
+@case
+def a_proxy_that_is_none(t):
+    for url, says in (("socks5://x:1", "only proxies of http://"), ("http://x:99999", "its port"), ("http://x:1/path", "a path")):
+        config = t.file("c.lua", 'return { network = { allow = { "good.test:8080" }, proxy = "%s" } }' % url)
+        ran = t.run(("--config", config), "true")
+        assert ran.code == 2 and says in ran.err, ran
+    ran = t.run(GOOD, "true", https_proxy="socks5://user:hidden@x:1")
+    assert ran.code == 2 and "https_proxy" in ran.err and "hidden" not in ran.err, ran
+    config = t.file("c.lua", 'return { network = { allow = { "good.test:8080" }, proxy = "http://%s:7999" } }' % world.ADDRESS)
+    at_once(t.run(("--config", config), *CURL, "http://good.test:8080/hello"))
+    assert "the proxy 11.0.0.1:7999" in t.events("finish")[-1]["error"]["message"], t.events()
+
+
 # ---- while it runs -----------------------------------------------------------------------------
 
 

@@ -180,9 +180,40 @@ class Hold(socketserver.BaseRequestHandler):
             pass
 
 
+class Connect(socketserver.StreamRequestHandler):
+    """A proxy that speaks CONNECT: to good.test, whatever the name servers say; all else it forbids."""
+
+    asked = []
+
+    def handle(self):
+        line, headers = self.rfile.readline().decode().split(), []
+        while (header := self.rfile.readline().strip()):
+            headers.append(header.decode().lower())
+        Connect.asked.append((line, headers))
+        host, port = line[1].rsplit(":", 1)
+        if line[0] != "CONNECT" or host not in ("good.test", "11.0.0.1"):
+            self.wfile.write(b"HTTP/1.1 403 Not from here\r\nContent-Length: 0\r\n\r\n")
+            return
+        far = socket.create_connection((ADDRESS, int(port)))
+        self.wfile.write(b"HTTP/1.1 200 Fine\r\nVia: test\r\n\r\n")
+        near = self.request
+
+        def copy(source, target):
+            try:
+                while (data := source.recv(65536)):
+                    target.sendall(data)
+                target.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass  # one of the two has gone
+        other = threading.Thread(target=copy, args=(far, near), daemon=True)
+        other.start()
+        copy(near, far)
+        other.join()
+
+
 class World:
     """The whole of it. Ports: 8443 TLS, 8080 HTTP, 7007 echo, 7008 flood, 7009 reset, 7010 hold, 7011 a
-    listener that answers nobody."""
+    listener that answers nobody, 3128 a proxy."""
 
     def __init__(self, place):
         self.place = place
@@ -198,7 +229,7 @@ class World:
             web(address, 8080, self.www)
         for address in ("127.0.0.1", PRIVATE):
             web(address, 8080, self.www)
-        for port, handler in ((7007, Echo), (7008, Flood), (7009, Reset), (7010, Hold)):
+        for port, handler in ((7007, Echo), (7008, Flood), (7009, Reset), (7010, Hold), (3128, Connect)):
             Server(ADDRESS, port, handler)
         self.full = socket.socket()
         self.full.bind((ADDRESS, 7011))
@@ -215,6 +246,7 @@ class World:
         """The names as every case finds them."""
         self.names.answers.clear()
         self.names.silent.clear()
+        Connect.asked.clear()
         self.names.set("good.test", ADDRESS, SIX)
         self.names.set("four.test", ADDRESS)
         self.names.set("six.test", SIX)
