@@ -149,6 +149,7 @@ static size_t pass_body(mcg_exchange *x, const char *bytes, size_t len, mcg_byte
   const char *why = NULL;
   ssize_t took = mcg_http_body_read(&x->out, bytes, len, &carried, &why);
   if (took < 0) {
+    mcg_bytes_fini(&carried);
     end(x, MCG_EXCHANGE_BROKEN, why); /* the server must not take it for complete */
     return 0;
   }

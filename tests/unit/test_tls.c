@@ -286,11 +286,11 @@ static void a_program_that_does_not_believe_ends_it(void **state)
   scene_down(&s);
 }
 
-/* More than any buffer holds, read slowly. */
+/* More than the bridge holds, read slowly. */
 static void large_bodies_wait_for_their_reader(void **state)
 {
   (void)state;
-  enum { TOTAL = 8 << 20, PIECE = 32768 };
+  enum { TOTAL = 2 << 20, PIECE = 32768 };
   static char piece[PIECE];
   scene s;
   char head[96];
