@@ -99,12 +99,12 @@ int mcg_jail_dev_places(mcg_jail *jail); /* fresh/dev: what is mounted on, while
 int mcg_jail_dev(mcg_jail *jail);        /* fresh/dev: the nodes */
 int mcg_jail_pts(mcg_jail *jail);        /* fresh/dev/pts: terminals of its own */
 int mcg_jail_host_root(
-    mcg_jail *jail);               /* r from the host's /usr: all that is read-only, and devices */
-int mcg_jail_etc(mcg_jail *jail);  /* fresh/etc */
+    mcg_jail *jail);              /* r from the host's /usr: all that is read-only, and devices */
+int mcg_jail_etc(mcg_jail *jail); /* fresh/etc */
 /* r/etc/ssl/certs with the spec's authority; `lend` takes the rest from the host's /etc. */
 int mcg_jail_trust(mcg_jail *jail, int (*lend)(mcg_jail *jail, const char *name));
 int mcg_jail_trust_cover(mcg_jail *jail); /* the same over a rootfs, where the spec has one */
-int mcg_jail_proc(mcg_jail *jail); /* fresh/proc */
+int mcg_jail_proc(mcg_jail *jail);        /* fresh/proc */
 void mcg_jail_tune(mcg_jail *jail,
                    int proc); /* counts and ports, by a /proc whose sys can be written */
 /* /mooncage/a: the project as it was; /mooncage/b: a link to the view of it that is the workdir. */
