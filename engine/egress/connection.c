@@ -333,7 +333,7 @@ static void take(mcg_watch *listener, int fd)
 void mcg_connections_accept(mcg_watch *listener)
 {
   for (int i = 0; i < ACCEPTS; i++) {
-    int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = mcg_egress_accept(listener);
     if (fd < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (fd < 0) {
       mcg_egress_accept_failed(listener, errno);

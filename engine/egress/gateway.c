@@ -9,6 +9,7 @@
 #include "spawner.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -91,6 +92,12 @@ static void pause_over(uv_timer_t *timer)
     watch->held = false;
     uv_poll_start(&watch->poll, UV_READABLE, watch_polled);
   }
+}
+
+int mcg_egress_accept(const mcg_watch *listener)
+{
+  if (fcntl(listener->fd, F_SETFL, O_NONBLOCK) < 0) return -1;
+  return accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
 void mcg_egress_accept_failed(mcg_watch *listener, int number)

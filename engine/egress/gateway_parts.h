@@ -99,7 +99,10 @@ int mcg_egress_start_task(mcg_egress *egress, mcg_fiber_fn fn, void *arg, mcg_fi
                           mcg_error **err);
 /* Listeners for a name that is about to be answered: one for each of its ports and families. */
 int mcg_egress_listen_for(mcg_egress *egress, int number, mcg_error **err) MCG_PARKS;
-/* accept4 failed with this: where descriptors have run out, listeners rest for a moment. */
+/* One connection, or -1. Init has the same open file and could have it wait, which would hold the loop
+ * and with it every session: that it does not is said anew for each. */
+int mcg_egress_accept(const mcg_watch *listener);
+/* It failed with this: where descriptors have run out, listeners rest for a moment. */
 void mcg_egress_accept_failed(mcg_watch *listener, int number);
 
 /* ---- connection.c ------------------------------------------------------------------------- */

@@ -195,7 +195,7 @@ static void tcp_ready(mcg_watch *watch)
 {
   for (int i = 0; i < PACKETS; i++) {
     mcg_error *error = NULL;
-    int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = mcg_egress_accept(watch);
     if (fd < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (fd < 0) {
       mcg_egress_accept_failed(watch, errno);

@@ -1,7 +1,11 @@
 """rows_gateway.py: XA rows against the gateway: what a program in the sandbox can do to it, to its names
 and listeners, and through it to others; and what happens while its rules are changed."""
 
+import ctypes
+import fcntl
 import os
+import socket
+import subprocess
 import time
 
 from harness import row
@@ -267,3 +271,48 @@ for port in ports - {53}:
     t.works(got, PUBLIC + ":22")
     t.stopped(got, "10.9.8.7:22", "127.0.0.1:22", "198.18.7.7:22")
     net.nothing_but("tcp %s 22" % PUBLIC)
+
+
+def listeners_of(pid):
+    """Copies of the sockets that a process listens on, as one who is sent them has them: the same open files."""
+    libc, found = ctypes.CDLL(None, use_errno=True), []
+    process = os.pidfd_open(pid)
+    for name in os.listdir("/proc/%d/fd" % pid):
+        fd = libc.syscall(438, process, int(name), 0)  # pidfd_getfd
+        if fd < 0:
+            continue
+        try:
+            copy = socket.socket(fileno=fd)
+        except OSError:
+            os.close(fd)
+            continue
+        if copy.family in (socket.AF_INET, socket.AF_INET6) and copy.type == socket.SOCK_STREAM and \
+                copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            found.append(copy)
+        else:
+            copy.close()
+    os.close(process)
+    return found
+
+
+@row("XA-36", "an init that was taken over makes the gateway's sockets wait, to hold the engine and all its sessions", "what is shared is set anew before each use; all else says MSG_DONTWAIT",
+     outcome="harmless", identities=("root",), needs="root, who plays the part of that init")
+def waiting_sockets(t):
+    Internet(t)
+    text = "%s/sbx-probe resolve api.allowed.test >/dev/null; echo up; read x; %s/sbx-probe tcp %s; %s/sbx-probe tcp %s"
+    inside = t.world.inside_dir
+    child = t.start(t.sandbox_argv(["sh", "-c", text % (inside, inside, GOOD, inside, GOOD)], rules(*ALLOW)),
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    must(child.stdout.readline() == b"up\n", "the command does not run")
+    copies = listeners_of(child.pid)
+    must(len(copies) >= 3, "the control: %d listeners were found" % len(copies))
+    for copy in copies:
+        fcntl.fcntl(copy, fcntl.F_SETFL, 0)
+    must(not any(fcntl.fcntl(copy, fcntl.F_GETFL) & os.O_NONBLOCK for copy in copies), "the control: they do not wait")
+    try:
+        out, _ = child.communicate(b"go\n", timeout=30)
+    except subprocess.TimeoutExpired:
+        out = b"the engine hangs"
+    for copy in copies:
+        copy.close()
+    must(out.count(b"ALLOWED") == 2, out.decode("utf-8", "replace"))
