@@ -22,10 +22,10 @@ typedef struct mcg_config {
   struct mcg_manifest *manifest;    /* owned, or NULL */
   unsigned hooks;                   /* mcg_hook bits: those the host has */
   int64_t hook_ms;                  /* what one may take */
-  mcg_policy *policy;               /* owned: of plan.network where that is open or rules; or NULL */
-  struct mcg_sinks *audit;          /* owned: where its events go */
-  mcg_error *refused;               /* owned; it cannot keep what was written; or NULL */
-  mcg_traits traits;                /* of the candidate */
+  mcg_policy *policy;      /* owned: of plan.network where that is open or rules; or NULL */
+  struct mcg_sinks *audit; /* owned: where its events go */
+  mcg_error *refused;      /* owned; it cannot keep what was written; or NULL */
+  mcg_traits traits;       /* of the candidate */
   mcg_requirements requirements;
   bool priced;
   const char *cost_source;     /* if priced: "candidate", or "backend" */

@@ -1,7 +1,7 @@
 /* pool.c: one pool for each kind of sandbox that was opened with `pool = { size = N }`.
  *
  * A parked sandbox is a session that nobody has: it stands, its init has said hello, no command ever
- * ran in it. Taking one and making the next are apart: making waits for a pause in what commands do. */
+ * ran in it. One with rules of the network has its gateway already, and is a kind of its own. Taking one and making the next are apart: making waits for a pause in what commands do. */
 #include "pool.h"
 #include "exec.h"
 #include <string.h>
