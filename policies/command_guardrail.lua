@@ -12,9 +12,10 @@
 -- and ask means /bin/rm too; in allow a program is meant as it is written.
 --
 -- Shell text is read as the shell reads it, and every simple command in it is judged, wherever it
--- stands; so is what programs like env, xargs, sudo, find -exec or sh -c are told to run. What cannot
--- be told (a program's name that is put in at run time, code for an interpreter, grammar that shells
--- do not agree on) is denied, or what `unknown` says; `shell` holds texts that are fine to the letter.
+-- stands; so is what programs like env, xargs, sudo, find -exec or sh -c are told to run. What
+-- cannot be told (a program's name that is put in at run time, code for an interpreter, grammar that
+-- shells do not agree on) is denied, or what `unknown` says; `shell` holds texts that are fine to
+-- the letter.
 -- `write` and `read` name files for redirections. Variables that change what a program is (PATH,
 -- LD_PRELOAD ...) are denied unless `env` names them.
 --
@@ -107,7 +108,8 @@ local function fits_word(pieces, word, put_in)
   return prefix_fits(pieces, put_in.prefix) and "may"
 end
 
----Does a command fit a rule? true, false or "may". `loose`: a program is known by its last name too.
+---Does a command fit a rule? true, false or "may". `loose`: a program is known by its last name,
+---too.
 local function fits(rule, command, loose)
   local words, put_in, may = command.words, command.places, false
   for k = 1, #rule.words do

@@ -91,7 +91,8 @@ local CASES = {
     { "jail", "jail", false } },
   { {}, { network = "host" }, { "subprocess", "subprocess", false } },
   -- rules are kept on this machine only
-  { { network = true }, { network = { allow = { "example.org:443" } } }, { "jail", "jail", false } },
+  { { network = true }, { network = { allow = { "example.org:443" } } },
+    { "jail", "jail", false } },
   -- what was written and nobody there can keep
   { { pty = true, backends = { "subprocess" } }, { limits = { memory_mb = 64 } }, false },
   { { backends = { "subprocess", "jail" } }, { limits = { exec_s = 5 } },
