@@ -36,7 +36,7 @@ static int read_question(const json_t *request, question *out, mcg_error **err)
   if (mcg_check_string(address, &at, &text, err) < 0) return -1;
   if (literal) return mcg_check_fail(&at, err, "leave it out", "the target is an address already");
   if (!mcg_address_parse(text, strlen(text), &out->address))
-    return mcg_check_fail(&at, err, "write one as 192.0.2.7 or 2001:db8::1", "\"%s\" is none",
+    return mcg_check_fail(&at, err, "write one as 192.0.2.7 or 2001:db8::1", "\"%s\" is no address",
                           text);
   out->target.address = &out->address;
   return 0;

@@ -35,6 +35,8 @@ check "a name at an ordinary one" gives 0 '*' "$net --policy net.lua --address 1
 check "that addresses are judged later is said" gives 0 '*' "$net --policy net.lua a.example.org:443" '--address'
 check "headers are named and not shown" json_is 0 'd["terminate_tls"] and d["headers"] == ["Authorization"] and "s3cret" not in str(d)' \
   "mooncage --json policy explain-net --policy net.lua key.example.com:443"
+check "an address that is none" gives 2 '' "$net --policy net.lua --address x a.example.org:443" 'error: --address: "x" is no address'
+check "two addresses" gives 2 '' "$net --policy net.lua --address 1.2.3.4 1.2.3.4:443" 'fix: leave it out'
 check "rules of flags" gives 0 '*' "$net --policy net.lua --allow other.test:9 other.test:9"
 check "denials of flags" gives 126 '*' "$net --policy net.lua --deny '*:80' a.example.org:80"
 

@@ -6,7 +6,7 @@ local function joined(list, words)
   if list ~= nil and type(list) ~= "table" then return list end
   local all = {}
   for _, rule in ipairs(list or {}) do all[#all + 1] = rule end
-  for _, word in ipairs(words or {}) do all[#all + 1] = word end
+  for _, word in ipairs(words) do all[#all + 1] = word end
   return all
 end
 
@@ -34,7 +34,7 @@ function network.add(config, flags)
   end
   for _, key in ipairs { "allow", "deny" } do
     flags.rules_before[key] = type(rules[key]) == "table" and #rules[key] or 0
-    rules[key] = joined(rules[key], flags[key])
+    if flags[key] then rules[key] = joined(rules[key], flags[key]) end
   end
   config.network = rules
   return true

@@ -194,7 +194,7 @@ local KEYS = {
   backend = "backend", option = "options", bind = "binds", network = "network",
   env = "environment", ["env-file"] = "environment", workdir = "working_directory",
   project = "project", manifest = "manifest", tenant = "tenant", audit = "audit",
-  ["best-effort"] = "enforcement",
+  ["best-effort"] = "enforcement", address = "address",
 }
 
 ---Which flag set a key: so that an error names what the user wrote.
