@@ -14,8 +14,8 @@
 -- Shell text is read as the shell reads it, and every simple command in it is judged, wherever it
 -- stands; so is what programs like env, xargs, sudo, find -exec or sh -c are told to run. What
 -- cannot be told (a program's name that is put in at run time, code for an interpreter, grammar
--- that shells do not agree on) is denied, or what `unknown` says; `shell` holds texts that are fine to
--- the letter.
+-- that shells do not agree on) is denied, or what `unknown` says; `shell` holds texts that are fine
+-- to the letter.
 -- `write` and `read` name files for redirections. Variables that change what a program is (PATH,
 -- LD_PRELOAD ...) are denied unless `env` names them.
 --
