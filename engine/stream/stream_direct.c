@@ -157,6 +157,12 @@ static void flow_widen(mcg_flow *flow)
   fcntl(flow->fd, F_SETPIPE_SZ, PIPE_WIDE);
 }
 
+/* Init made it, and has the same open file if it kept it: it could have us wait, and hold the loop. */
+static void never_wait(int fd)
+{
+  fcntl(fd, F_SETFL, O_NONBLOCK);
+}
+
 /* One read; false when there is no more now. */
 static bool flow_read(mcg_flow *flow)
 {
@@ -166,6 +172,7 @@ static bool flow_read(mcg_flow *flow)
     mcg_flow_drained(flow);
     return flow->fd >= 0; /* once more: the end of file is often there already */
   }
+  never_wait(flow->fd);
   ssize_t len = read(flow->fd, buffer, want);
   if (len < 0 && errno == EINTR) return true;
   if (len < 0 && errno == EAGAIN) {
@@ -250,6 +257,7 @@ static ssize_t write_quietly(int fd, const void *bytes, size_t len)
   sigemptyset(&pending);
   sigpending(&pending);
   pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+  never_wait(fd);
   ssize_t written = write(fd, bytes, len);
   int saved = errno;
   if (written < 0 && saved == EPIPE && !sigismember(&pending, SIGPIPE)) {

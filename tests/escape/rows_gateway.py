@@ -5,6 +5,7 @@ import ctypes
 import fcntl
 import os
 import socket
+import stat
 import subprocess
 import time
 
@@ -273,26 +274,42 @@ for port in ports - {53}:
     net.nothing_but("tcp %s 22" % PUBLIC)
 
 
-def listeners_of(pid):
-    """Copies of the sockets that a process listens on, as one who is sent them has them: the same open files."""
+def copies_of(pid, wanted):
+    """Copies of those descriptors of a process, as one who made and sent them may keep: the same open files."""
     libc, found = ctypes.CDLL(None, use_errno=True), []
     process = os.pidfd_open(pid)
     for name in os.listdir("/proc/%d/fd" % pid):
         fd = libc.syscall(438, process, int(name), 0)  # pidfd_getfd
-        if fd < 0:
-            continue
-        try:
-            copy = socket.socket(fileno=fd)
-        except OSError:
+        if fd >= 0 and wanted(int(name), fd):
+            found.append(fd)
+        elif fd >= 0:
             os.close(fd)
-            continue
-        if copy.family in (socket.AF_INET, socket.AF_INET6) and copy.type == socket.SOCK_STREAM and \
-                copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-            found.append(copy)
-        else:
-            copy.close()
     os.close(process)
     return found
+
+
+def listens(_, fd):
+    if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+        return False
+    with socket.socket(fileno=os.dup(fd)) as copy:
+        return copy.family in (socket.AF_INET, socket.AF_INET6) and bool(copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+
+
+def made_to_wait(t, child, wanted, least):
+    """Clears O_NONBLOCK of all these, has the command go on, and gives its output."""
+    must(child.stdout.readline() == b"up\n", "the command does not run")
+    copies = copies_of(child.pid, wanted)
+    must(len(copies) >= least, "the control: only %d descriptors were found" % len(copies))
+    for copy in copies:
+        fcntl.fcntl(copy, fcntl.F_SETFL, 0)
+    must(not any(fcntl.fcntl(copy, fcntl.F_GETFL) & os.O_NONBLOCK for copy in copies), "the control: they do not wait")
+    try:
+        return child.communicate(b"go\n", timeout=30)[0]
+    except subprocess.TimeoutExpired:
+        return b"the engine hangs"
+    finally:
+        for copy in copies:
+            os.close(copy)
 
 
 @row("XA-36", "an init that was taken over makes the gateway's sockets wait, to hold the engine and all its sessions", "what is shared is set anew before each use; all else says MSG_DONTWAIT",
@@ -303,16 +320,23 @@ def waiting_sockets(t):
     inside = t.world.inside_dir
     child = t.start(t.sandbox_argv(["sh", "-c", text % (inside, inside, GOOD, inside, GOOD)], rules(*ALLOW)),
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    must(child.stdout.readline() == b"up\n", "the command does not run")
-    copies = listeners_of(child.pid)
-    must(len(copies) >= 3, "the control: %d listeners were found" % len(copies))
-    for copy in copies:
-        fcntl.fcntl(copy, fcntl.F_SETFL, 0)
-    must(not any(fcntl.fcntl(copy, fcntl.F_GETFL) & os.O_NONBLOCK for copy in copies), "the control: they do not wait")
-    try:
-        out, _ = child.communicate(b"go\n", timeout=30)
-    except subprocess.TimeoutExpired:
-        out = b"the engine hangs"
-    for copy in copies:
-        copy.close()
+    out = made_to_wait(t, child, listens, 3)
     must(out.count(b"ALLOWED") == 2, out.decode("utf-8", "replace"))
+
+
+@row("XA-37", "the same with the pipes of a command, while another command of the engine runs", "what is shared is set anew before each use", outcome="harmless",
+     identities=("root",), needs="root, who plays the part of that init")
+def waiting_pipes(t):
+    path = t.file("two.lua", """local m = require "mooncage"
+    m.with({ audit = false }, function(s)
+      local p = s:start [[echo up; read x; echo some; sleep 100]]
+      print(p:read "stdout":sub(1, -2)) io.stdout:flush()
+      io.read()
+      p:write "go\\n"
+      print(p:read "stdout":sub(1, -2))
+      print(s:exec("echo beside").stdout) -- nobody answers while the engine waits for the pipe
+      p:signal "KILL"
+    end)""")
+    child = t.start([t.world.mooncage, "run", path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    out = made_to_wait(t, child, lambda number, fd: number > 2 and stat.S_ISFIFO(os.fstat(fd).st_mode), 2)
+    must(b"beside" in out, out.decode("utf-8", "replace"))
