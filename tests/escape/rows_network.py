@@ -471,7 +471,7 @@ print('done')""")
     net.nothing_but(HERE, HERE6)
 
 
-@row("CP-15", "the network through the shell and its tools: /dev/tcp, an interpreter, a copy of it under another name", "the network namespace: it does not matter who connects",
+@row("XA-38", "the network through the shell and its tools: /dev/tcp, an interpreter, a copy of it under another name", "the network namespace: it does not matter who connects",
      outcome="denied")
 def through_the_shell(t):
     net = Internet(t)

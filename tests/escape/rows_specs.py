@@ -158,7 +158,7 @@ def swapped_file(t):
             raise Hole("a command runs under %s: %s" % (name, got.brief()))
 
 
-@row("CP-18", "a value that begins with - where a program, a path or an address is expected", "what follows -- is the command; a call takes a list, and values of flags and calls are values",
+@row("XA-39", "a value that begins with - where a program, a path or an address is expected", "what follows -- is the command; a call takes a list, and values of flags and calls are values",
      outcome="harmless")
 def taken_for_options(t):
     naive = t.run(["sh", "-c", 'echo secret > plain; cat "$1"', "sh", "--version"])
