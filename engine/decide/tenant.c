@@ -172,11 +172,10 @@ static int confine(json_t *base, json_t *given, json_t **out, mcg_error **err)
   return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a tenant's configuration");
 }
 
-static int merge_network(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+int mcg_tenant_network(const json_t *base, const json_t *given, const mcg_where *where,
+                       json_t **out, mcg_error **err)
 {
   static const char *const names[] = {"none", "rules", "open", "host"};
-  auto_json json_t *base = json_incref(json_object_get(m->root, "network"));
-  auto_json json_t *merged = NULL;
   mcg_policy *policy;
   mcg_network ignored;
   if (!json_is_string(given) && mcg_check_object(given, where, err) < 0) return -1;
@@ -188,11 +187,18 @@ static int merge_network(merge *m, const json_t *given, const mcg_where *where, 
   reach most = base ? reach_of(base) : REACH_NONE, asked = reach_of(given);
   if (asked > most)
     return looser("network", err, "\"%s\" is looser than \"%s\"", names[asked], names[most]);
-  if (most == REACH_NONE || most == REACH_HOST) /* nothing to be within of */
-    merged = json_incref((json_t *)given);
-  else if (confine(base, (json_t *)given, &merged, err) < 0)
-    return -1;
-  return set(m->root, "network", mcg_steal_pointer(&merged), err);
+  if (most != REACH_NONE && most != REACH_HOST)
+    return confine((json_t *)base, (json_t *)given, out, err);
+  *out = json_incref((json_t *)given); /* nothing to be within of */
+  return 0;
+}
+
+static int merge_network(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+{
+  auto_json json_t *base = json_incref(json_object_get(m->root, "network"));
+  json_t *merged;
+  if (mcg_tenant_network(base, given, where, &merged, err) < 0) return -1;
+  return set(m->root, "network", merged, err);
 }
 
 /* ---- requirements ------------------------------------------------------------------------- */

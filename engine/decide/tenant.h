@@ -27,6 +27,11 @@ void mcg_tenant_key(const char *id, char key[MCG_TENANT_KEY]);
 int mcg_tenant_apply(mcg_engine *engine, const json_t *base, const char *tenant,
                      const json_t *overrides, json_t **out, mcg_quota *quota, mcg_error **err);
 
+/* What both `base`, the network of a tenant's session so far (NULL: none), and `given` allow: *out is
+ * fresh. Looser, as above: `invalid`. */
+int mcg_tenant_network(const json_t *base, const json_t *given, const mcg_where *where,
+                       json_t **out, mcg_error **err);
+
 /* tenant_open.c: asks the host about a tenant (NULL: a session of none): *root is the configuration
  * `base` with what that one gets. The host's nil: `no_candidate`. `session` is the one that is being
  * opened, or NULL. */

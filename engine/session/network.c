@@ -1,20 +1,34 @@
 /* network.c: a session's network while it runs: another policy for it, and what its connections did.
  * Of one that a keeper holds the keeper is asked: the gateway is in that process. */
 #include "audit/audit.h"
+#include "decide/tenant.h"
 #include "egress/gateway.h"
 #include "keeper.h"
 #include <string.h>
 
 /* ---- another policy ----------------------------------------------------------------------- */
 
+/* A tenant's session never reaches what it could not reach when it was opened. */
+static int confine(const mcg_session *session, const json_t *network, const mcg_where *where,
+                   json_t **out, mcg_error **err)
+{
+  const mcg_config *config = session->config;
+  if (config->tenant)
+    return mcg_tenant_network(json_object_get(config->root, "network"), network, where, out, err);
+  *out = json_incref((json_t *)network);
+  return 0;
+}
+
 int mcg_session_change_network(mcg_session *session, const json_t *network, mcg_error **err)
 {
   const mcg_where where = {.key = "network"};
+  auto_json json_t *confined = NULL;
   mcg_policy *policy;
   if (mcg_session_alive(session, err) < 0) return -1;
   if (session->remote) return mcg_remote_set_network(session, network, err);
   if (mcg_audit_learn_network(session->engine, network, err) < 0 ||
-      mcg_policy_read(network, &where, &policy, err) < 0)
+      confine(session, network, &where, &confined, err) < 0 ||
+      mcg_policy_read(confined, &where, &policy, err) < 0)
     return -1;
   int rc = mcg_egress_set(session, policy, err);
   mcg_policy_unref(policy);

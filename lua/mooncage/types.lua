@@ -559,7 +559,8 @@ function Session:expose(port, options) end
 function Session:processes() end
 
 ---Another network policy: new connections are judged by it at once, and those that it does not allow are
----cut. Waits until what it listens on is there. `unsupported` where the session was opened without one.
+---cut. Waits until what it listens on is there. `unsupported` where the session was opened without one. A
+---tenant's session never reaches what it could not when it was opened: the policy lies within that one.
 ---@param policy "none"|"open"|mooncage.Network
 ---@return true? ok, mooncage.Error? err
 function Session:set_network(policy) end

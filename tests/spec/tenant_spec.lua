@@ -116,6 +116,26 @@ describe("tenants", function()
     assert.equal("own, loopback only", info.enforcement.network)
   end)
 
+  it("keep their network to what they were opened with", function()
+    local session = assert(mooncage.open {
+      tenant = "acme", audit = false, network = { allow = { "*.example.org:443" } },
+      tenants = function() return { network = { allow = { "api.example.org:443" } } } end,
+    })
+    local function refuses(network)
+      local done, err = session:set_network(network)
+      assert.is_nil(done)
+      assert.equal("invalid", err.code)
+      return err.message
+    end
+    assert.matches("rule 1 allows nothing", refuses { allow = { "www.example.org:443" } }, 1, true)
+    assert.matches("rule 2 allows nothing",
+      refuses { allow = { "api.example.org:443", "api.example.org:22" } }, 1, true)
+    assert.matches("looser", refuses "open", 1, true)
+    assert.is_true(session:set_network "none")
+    assert.is_true(session:set_network { allow = { "*.example.org:443" } })
+    session:close()
+  end)
+
   it("are not fooled by metatables", function()
     local info = assert(opened(function()
       return setmetatable({}, { __index = function() return { memory_mb = 1 } end })

@@ -333,7 +333,8 @@ MCG_API int mcg_session_processes(mcg_session *session, mcg_text_done done, void
 /* Another network policy: the value of the key `network` as JSON ("none", "open" or a table; "host":
  * `invalid`). New connections are judged by it at once, and those that it does not allow are cut.
  * Completes when what it listens on is there. A session that was opened without a policy has no way out
- * that could be changed: `unsupported`; more ports than it was made for: `unenforceable`. */
+ * that could be changed: `unsupported`; more ports than it was made for: `unenforceable`. A tenant's
+ * session never reaches what it could not when it was opened: the policy lies within that one. */
 MCG_API int mcg_session_set_network(mcg_session *session, const char *network, size_t len,
                                     mcg_done done, void *data, mcg_error **err);
 /* The last thousand connections and refusals as a JSON list, oldest first: [{"at","protocol","name",
