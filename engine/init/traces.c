@@ -4,9 +4,8 @@
  * until the last byte of the last of them is freed, those that only an unread message holds included);
  * what packets leave, such as TIME-WAIT, metrics, routes learnt, fragments (each packet is counted by
  * loopback, the only device); memberships of multicast groups; leases of IPv6 flow labels, which outlive
- * their socket. Counters only grow: one that is as it was has not moved meanwhile. The protocols'
- * counters leave out nothing either, but a sandbox has no /proc/net to see them in; those of "snmp", of
- * packets that found no route, are looked at for good measure. */
+ * their socket; and the counts themselves, which the next sandbox could read. Counts only grow: one that is
+ * as it was has not moved meanwhile. */
 #include "traces.h"
 
 #include <errno.h>
@@ -15,7 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const files[] = {"sockstat", "dev", "snmp", "igmp", "igmp6", "ip6_flowlabel"};
+static const char *const files[] = {"sockstat", "dev",  "snmp",  "snmp6",
+                                    "netstat",  "igmp", "igmp6", "ip6_flowlabel"};
 
 /* What is not there was not there before either: the kernel does without. */
 static bool append(int proc, const char *name, mcg_traces *out)

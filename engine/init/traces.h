@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define MCG_TRACES_MAX 8192
+#define MCG_TRACES_MAX 16384
 
 typedef struct mcg_traces {
   size_t len; /* 0: nothing was read */

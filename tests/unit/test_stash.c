@@ -194,6 +194,17 @@ static int connect_elsewhere(void)
   return -1;
 }
 
+static int connect_elsewhere_by_six(void)
+{
+  struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(443)};
+  to.sin6_addr.s6_addr[0] = 0x20;
+  int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), -1);
+  assert_int_equal(errno, ENETUNREACH);
+  close(fd);
+  return -1;
+}
+
 static int keep_a_name(void)
 {
   struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "\0left behind"};
@@ -287,6 +298,7 @@ static void test_network_comes_back_unused_only(void **state)
   assert_int_equal(found_after(open_and_close), MCG_PART_READY);
   assert_int_equal(found_after(send_to_itself), MCG_PART_USED);
   assert_int_equal(found_after(connect_elsewhere), MCG_PART_USED);
+  assert_int_equal(found_after(connect_elsewhere_by_six), MCG_PART_USED);
   assert_int_equal(found_after(keep_a_name), MCG_PART_USED);
   assert_int_equal(found_after(keep_a_name_in_flight), MCG_PART_USED);
   assert_int_equal(found_after(lease_a_flow_label), MCG_PART_USED);
