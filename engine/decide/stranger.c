@@ -8,6 +8,7 @@
 #define PROGRAM "/mooncage-policy"
 #define ANSWER_MAX ((size_t)256 << 10)
 #define QUESTION_MAX ((size_t)4 << 20)
+#define MARK 26        /* bytes before each line, and a blank: its answer begins with the same */
 #define APART_MAX 32   /* processes of one policy; then the one that rested longest goes */
 #define DECIDE_MS 1000 /* by the clock, however busy the machine is; by its processor 100 ms */
 #define BEGIN_MS 10000 /* until it has read the policy */
@@ -180,14 +181,31 @@ static int ended(const process *self, mcg_error **err)
                   self->signal);
 }
 
-/* Says a line, hears one. */
+static int unasked(mcg_error **err)
+{
+  return mcg_fail(err, MCG_PROTOCOL, NULL, "it speaks without being asked");
+}
+
+static int say(process *self, const char mark[MARK + 1], const char *line, size_t len,
+               mcg_error **err)
+{
+  auto_free char *text = malloc(MARK + 1 + len);
+  if (!text) return mcg_fail(err, MCG_NOMEM, NULL, "no memory to ask a policy");
+  memcpy(text, mark, MARK);
+  text[MARK] = ' ';
+  memcpy(text + MARK + 1, line, len);
+  return mcg_exec_write(self->exec, text, MARK + 1 + len, NULL, NULL, err);
+}
+
+/* Says a line, hears one. Nobody can answer a question that he has not heard: its mark is random. */
 static int converse(mcg_engine *engine, process *self, const char *line, size_t len, int64_t ms,
                     json_t **answer, mcg_error **err)
 {
   uint64_t until = mcg_now_ms(engine) + (uint64_t)ms;
+  char mark[MARK + 1];
   if (!self->exec) return ended(self, err);
-  if (self->len) return mcg_fail(err, MCG_PROTOCOL, NULL, "it speaks without being asked");
-  if (mcg_exec_write(self->exec, line, len, NULL, NULL, err) < 0) return -1;
+  if (self->len) return unasked(err);
+  if (mcg_random_id(mark, err) < 0 || say(self, mark, line, len, err) < 0) return -1;
   while (!self->whole && !self->excess) {
     uint64_t now = mcg_now_ms(engine);
     if (!self->exec) return ended(self, err);
@@ -203,7 +221,8 @@ static int converse(mcg_engine *engine, process *self, const char *line, size_t 
   if (self->excess)
     return mcg_fail(err, MCG_PROTOCOL, "make it say less", "it says more than one line of %zu KiB",
                     ANSWER_MAX >> 10);
-  *answer = mcg_json_parse(self->line, self->len, err);
+  if (self->len <= MARK || memcmp(self->line, mark, MARK) != 0) return unasked(err);
+  *answer = mcg_json_parse(self->line + MARK, self->len - MARK, err);
   self->len = 0;
   self->whole = false;
   if (!*answer) return -1;

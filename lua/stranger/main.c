@@ -1,5 +1,6 @@
 /* main.c: mooncage-policy: a policy of a stranger, alone in its process. It gives up what it could do,
- * then reads lines of JSON, the first of which is the policy's text, and answers each with one.
+ * then reads lines of JSON behind a mark, the first of which is the policy's text, and answers each with
+ * one behind the same mark.
  *
  * What holds it: 64 MiB of address space, 100 ms of processor time a line (the kernel's timer, which
  * ends the process), and a filter that leaves reading, writing and memory: it opens nothing, starts
@@ -25,6 +26,7 @@
 
 #define MEMORY_MAX ((rlim_t)64 << 20)
 #define QUESTION_MAX ((size_t)8 << 20)
+#define MARK 27 /* bytes that an answer begins with as its question did: 26, and a blank */
 #define BUDGET_US 100000
 #define NOT_ANSWERED 70
 
@@ -188,12 +190,15 @@ struct line {
   size_t len, cap;
 };
 
+/* Behind the mark, which is none of the policy's business. */
 static int answer_protected(lua_State *L)
 {
   const struct line *line = lua_touserdata(L, 1);
+  lua_pushlstring(L, line->text, MARK);
   lua_getfield(L, LUA_REGISTRYINDEX, "answer");
-  lua_pushlstring(L, line->text, line->len);
+  lua_pushlstring(L, line->text + MARK, line->len - MARK);
   lua_call(L, 1, 1);
+  lua_concat(L, 2);
   lua_setfield(L, LUA_REGISTRYINDEX, "said");
   return 0;
 }
@@ -231,11 +236,13 @@ static bool write_all(const char *text, size_t len)
 static bool answer(lua_State *L, struct line *line)
 {
   static const char out_of_memory[] = "{\"error\":\"it needs more than 64 MiB\"}\n";
+  if (line->len <= MARK) return false;
   budget(BUDGET_US);
   int rc = lua_cpcall(L, answer_protected, line);
   budget(0);
   lua_settop(L, 0);
-  if (rc != 0) return write_all(out_of_memory, sizeof out_of_memory - 1);
+  if (rc != 0)
+    return write_all(line->text, MARK) && write_all(out_of_memory, sizeof out_of_memory - 1);
   lua_getfield(L, LUA_REGISTRYINDEX, "said");
   size_t len;
   const char *text = lua_tolstring(L, -1, &len);
