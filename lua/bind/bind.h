@@ -223,8 +223,8 @@ int mcg_lua_satisfies(lua_State *L);
 int mcg_lua_explanation(lua_State *L);
 int mcg_lua_is_explanation(lua_State *L);
 void mcg_lua_select_setup(lua_State *L);
-/* Pushes the object of a session; takes the reference. One session has one object. */
-void mcg_lua_push_session(lua_State *L, mcg_lua *host, mcg_session *take_session);
+/* Pushes the object of a session, which holds a reference of its own. One session has one object. */
+void mcg_lua_push_session(lua_State *L, mcg_lua *host, mcg_session *session);
 
 /* ---- decide.c: what the engine asks of Lua */
 /* False: nobody is asked: the value at `functions` is no table, or its `asks` is empty. Raises when memory is out. */

@@ -293,7 +293,7 @@ static int question_session(lua_State *L)
   question *q = check_question(L);
   mcg_session *session = q->question ? mcg_question_session(q->question) : NULL;
   if (session)
-    mcg_lua_push_session(L, q->host, mcg_session_ref(session));
+    mcg_lua_push_session(L, q->host, session);
   else
     lua_pushnil(L);
   return 1;
@@ -441,13 +441,15 @@ bool mcg_lua_deciders(lua_State *L, int functions, mcg_deciders *out)
   lua_pop(L, 1);
   lua_pushvalue(L, functions);
   int ref = luaL_ref(L, LUA_REGISTRYINDEX);
-  struct mcg_lua_deciders *d = malloc(sizeof *d);
+  mcg_lua *host = mcg_lua_host(L);
+  mcg_lua_strangers_use(L, functions, true);
+  struct mcg_lua_deciders *d = malloc(sizeof *d); /* last: Lua's errors come before it */
   if (!d) {
+    mcg_lua_strangers_use(L, functions, false);
     luaL_unref(L, LUA_REGISTRYINDEX, ref);
     luaL_error(L, "mooncage: not enough memory");
   }
-  *d = (struct mcg_lua_deciders){mcg_lua_host(L), ref, strangers};
-  mcg_lua_strangers_use(L, functions, true);
+  *d = (struct mcg_lua_deciders){host, ref, strangers};
   *out = (mcg_deciders){.size = sizeof *out,
                         .asks = asks,
                         .data = d,

@@ -116,26 +116,13 @@ static int push_opened(lua_State *L, void *ctx)
   return 1;
 }
 
-static int push_new_protected(lua_State *L)
+void mcg_lua_push_session(lua_State *L, mcg_lua *host, mcg_session *session)
 {
-  struct opened *o = lua_touserdata(L, 1);
-  push_new(L, o->host, &o->session);
-  return 1;
-}
-
-void mcg_lua_push_session(lua_State *L, mcg_lua *host, mcg_session *take_session)
-{
-  struct opened o = {host, take_session};
-  bool there = find_object(L, take_session) != NULL;
-  int rc = 0;
-  if (!there) {
-    lua_pop(L, 1);
-    lua_pushcfunction(L, push_new_protected);
-    lua_pushlightuserdata(L, &o);
-    rc = lua_pcall(L, 1, 1, 0);
-  }
-  if (o.session) mcg_session_unref(o.session);
-  if (rc != 0) lua_error(L);
+  mcg_session *given = session;
+  if (find_object(L, session)) return;
+  lua_pop(L, 1);
+  push_new(L, host, &given); /* or Lua's error, and nothing was taken */
+  mcg_session_ref(session);
 }
 
 static void on_open(void *data, mcg_session *session, mcg_error *error)
@@ -165,9 +152,9 @@ int mcg_lua_session_open(lua_State *L)
   mcg_error *err = NULL;
   mcg_engine *engine = mcg_lua_engine(task->host, &err);
   if (!engine) return mcg_lua_nil_error(L, err);
-  mcg_ticket *ticket = mcg_lua_ticket(L, task);
   mcg_deciders deciders;
   bool decides = mcg_lua_deciders(L, 2, &deciders);
+  mcg_ticket *ticket = mcg_lua_ticket(L, task);
   int rc = mcg_session_open_with(engine, text, len, decides ? &deciders : NULL, on_open, ticket,
                                  &ticket->op, &err);
   if (rc < 0 && decides) mcg_lua_deciders_drop(&deciders);
@@ -187,9 +174,9 @@ int mcg_lua_select(lua_State *L)
   mcg_error *err = NULL;
   mcg_engine *engine = mcg_lua_engine(task->host, &err);
   if (!engine) return mcg_lua_nil_error(L, err);
-  mcg_ticket *ticket = mcg_lua_ticket(L, task);
   mcg_deciders deciders;
   bool decides = mcg_lua_deciders(L, 2, &deciders);
+  mcg_ticket *ticket = mcg_lua_ticket(L, task);
   int rc = mcg_select(engine, text, len, decides ? &deciders : NULL, mcg_lua_text_done, ticket,
                       &ticket->op, &err);
   if (rc < 0 && decides) mcg_lua_deciders_drop(&deciders);
@@ -211,9 +198,9 @@ int mcg_lua_session_resume(lua_State *L)
   mcg_error *err = NULL;
   mcg_engine *engine = mcg_lua_engine(task->host, &err);
   if (!engine) return mcg_lua_nil_error(L, err);
-  mcg_ticket *ticket = mcg_lua_ticket(L, task);
   mcg_deciders deciders;
   bool decides = mcg_lua_deciders(L, 3, &deciders);
+  mcg_ticket *ticket = mcg_lua_ticket(L, task);
   int rc = mcg_session_resume_with(engine, state, len, config, decides ? &deciders : NULL, on_open,
                                    ticket, &ticket->op, &err);
   if (rc < 0 && decides) mcg_lua_deciders_drop(&deciders);
