@@ -12,7 +12,7 @@ from rows_proc import AND_SERVES, connections, listener, on_terminal
 
 
 @row("XA-01", "kill or stop one's own stub, then escape", "orphans go to init and die with the next kill or the session",
-     outcome="killed")
+     outcome="killed", alone=True)
 def kill_stub(t):
     t.works(t.bare("kill", "0", str(victim(t))))
     for text in ("(setsid sleep MARK &); kill -9 $PPID; sleep MARK", "kill -STOP $PPID; (setsid sleep MARK &); sleep MARK",

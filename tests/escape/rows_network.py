@@ -77,8 +77,8 @@ def bare_addresses(t):
     tries = (PUBLIC + ":443", OTHER + ":443", "[%s]:443" % PUBLIC6, PUBLIC + ":80")
     t.works(t.bare("tcp", GOOD, *tries))
     net.seen()
-    for extra in ({}, {"HTTPS_PROXY": "http://%s:8080" % PUBLIC, "ALL_PROXY": "x"}):
-        got = outward(t, "tcp", GOOD, *tries, env=extra)
+    for extra in ((), ("--env", "HTTPS_PROXY=http://%s:8080" % PUBLIC, "--env", "ALL_PROXY=x")):
+        got = t.inside("tcp", GOOD, *tries, flags=(*flags(t), *rules(*ALLOW), *extra))
         t.works(got, GOOD)
         refused_and_told(t, got, *tries)
         net.nothing_but(HERE, HERE6)

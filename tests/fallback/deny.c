@@ -26,7 +26,7 @@ static const struct {
               {"EAFNOSUPPORT", EAFNOSUPPORT},
               {"EPROTONOSUPPORT", EPROTONOSUPPORT}};
 
-static void die(const char *what, const char *of)
+__attribute__((noreturn)) static void die(const char *what, const char *of)
 {
   fprintf(stderr, "deny: %s: %s\n", what, of);
   exit(99);
