@@ -3,7 +3,8 @@ local mooncage = require "mooncage"
 local support = require "support"
 
 describe("doctor", function()
-  setup(function() mooncage.doctor() end) -- from its first listener on libuv keeps a descriptor in reserve
+  -- From its first listener on libuv keeps a descriptor in reserve.
+  setup(function() mooncage.doctor() end)
   support.leaves_nothing()
 
   it("tries each mechanism and says how to mend what is amiss", function()
