@@ -146,8 +146,9 @@ Of a cold sandbox's 3 ms, by the kernel's tracer on two virtual processors:
 Of a warm command: five hand-overs (engine, init, stub, command, and back) where posix_spawn has
 two. One takes 10 to 40 us on a virtual processor, most after a pause, when it has to be woken
 first; pooled sandboxes pay the same. What the whole pipeline adds is three questions to Lua as
-JSON, there and back, and two lines of the log. The durable log takes some 60,000 lines a second
-whatever the disk does: where a sync takes less than 1.6 ms, that is less than 100 times.]]
+JSON, there and back, and two lines of the log. What the gateway adds to the first byte of a
+connection is two more connections' worth of hand-overs, between the program, the engine and the
+server; half a dozen system calls judge, log and dial.
 
 local function all_times()
   print "\n## Times\n\nMilliseconds. `p` is the pause before each run in milliseconds.\n"
