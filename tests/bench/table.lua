@@ -148,7 +148,7 @@ two. One takes 10 to 40 us on a virtual processor, most after a pause, when it h
 first; pooled sandboxes pay the same. What the whole pipeline adds is three questions to Lua as
 JSON, there and back, and two lines of the log. What the gateway adds to the first byte of a
 connection is two more connections' worth of hand-overs, between the program, the engine and the
-server; half a dozen system calls judge, log and dial.
+server; half a dozen system calls judge, log and dial.]]
 
 local function all_times()
   print "\n## Times\n\nMilliseconds. `p` is the pause before each run in milliseconds.\n"
