@@ -12,7 +12,8 @@
 #include <signal.h>
 #include <string.h>
 
-#define GRACE_MS 2000 /* what a kill may take before the whole sandbox goes */
+#define GRACE_MS 2000 /* how long the output of what was killed is waited for */
+#define KILL_MS 10000 /* what a kill may take before the whole sandbox goes: machines are busy */
 
 /* ---- memory ------------------------------------------------------------------------------- */
 
@@ -269,10 +270,15 @@ static void kill_timed_out(uv_timer_t *timer)
     finish_later(exec, NULL);
     return;
   }
+  if (!exec->overdue) {
+    exec->overdue = true;
+    uv_timer_start(timer, kill_timed_out, KILL_MS - GRACE_MS, 0);
+    return;
+  }
   exec->doomed = true; /* it completes as it would have, once nothing of it can live */
   mcg_error *reason = NULL;
   mcg_fail(&reason, MCG_UNAVAILABLE, "open a new session",
-           "the sandbox did not end a command within %d ms, and was destroyed", GRACE_MS);
+           "the sandbox did not end a command within %d ms, and was destroyed", KILL_MS);
   mcg_session_end(exec->session, reason);
 }
 

@@ -33,7 +33,8 @@ struct mcg_exec {
   char *cwd;        /* as it was asked for: for the message when it is not there */
   bool detached, exited, drained, gone;
   bool killed, timed_out, oom_killed, no_memory;
-  bool doomed; /* the whole sandbox goes, because this could not be ended */
+  bool overdue; /* it was killed, and is not gone yet */
+  bool doomed;  /* the whole sandbox goes, because this could not be ended */
   bool finishing, finished;
   char signal_room[16]; /* the name of a real-time signal */
 };
