@@ -173,7 +173,7 @@ static bool pump(mcg_relay *relay, int from)
 {
   flow *self = &relay->flows[from];
   step next = self->shut || self->waiter.waits ? WAIT : GO_ON;
-  for (int i = 0; next == GO_ON && i < ROUNDS; i++) {
+  for (int i = 0; next == GO_ON && (i < ROUNDS || self->eof); i++) { /* an end is seen through */
     next = drain(self, from);
     if (next == GO_ON) next = self->eof ? finish(self, from) : fill(self, from);
   }

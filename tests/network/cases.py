@@ -483,8 +483,7 @@ except ConnectionResetError: print("reset")
 def nobody_at_the_other_end(t):
     ran = t.run(("--allow", "good.test:7999"), "python3", "-c", """
 import socket
-s = socket.create_connection(("good.test", 7999), 20)
-try: print(s.recv(1))
+try: print(socket.create_connection(("good.test", 7999), 20).recv(1))
 except ConnectionResetError: print("reset")
 """)
     assert ran.out == "reset\n", ran
