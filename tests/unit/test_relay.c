@@ -140,6 +140,47 @@ static void carries_both_ways_and_passes_on_each_end(void **state)
   bridge_down(&self);
 }
 
+/* All of it is there at once, so that the end comes in each round that one turn of the relay has. */
+static void an_end_is_passed_on_in_whatever_round(void **state)
+{
+  (void)state;
+  static char block[65536];
+  for (unsigned blocks = 0; blocks < 12; blocks++) {
+    int near[2], far[2], room = 16 << 20;
+    mcg_error *err = NULL;
+    bridge self = {.engine = engine_with(NULL)};
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, near), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, far), 0);
+    setsockopt(far[0], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
+    setsockopt(near[1], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
+    size_t wrote = 0;
+    for (unsigned i = 0; i < blocks; i++) {
+      ssize_t put = send(far[0], block, sizeof block, MSG_DONTWAIT); /* less without root */
+      if (put > 0) wrote += (size_t)put;
+    }
+    shutdown(far[0], SHUT_WR);
+    shutdown(near[0], SHUT_WR);
+    self.near = near[0];
+    self.far = far[0];
+    mcg_traffic_init(&self.traffic, self.engine->loop, 0, 0);
+    const mcg_relay_options options = {
+        .near = near[1], .far = far[1], .traffic = &self.traffic, .ended = on_end, .data = &self};
+    assert_int_equal(mcg_relay_start(self.engine->loop, &options, &self.relay, &err), 0);
+    size_t read = 0;
+    for (int i = 0; i < 5000 && !self.over; i++) {
+      ssize_t got;
+      turn(&self);
+      while ((got = recv(self.near, block, sizeof block, MSG_DONTWAIT)) > 0) read += (size_t)got;
+    }
+    assert_true(self.over);
+    assert_int_equal(self.end.reason, MCG_RELAY_FINISHED);
+    for (ssize_t got; (got = recv(self.near, block, sizeof block, MSG_DONTWAIT)) > 0;)
+      read += (size_t)got;
+    assert_int_equal(read, wrote);
+    bridge_down(&self);
+  }
+}
+
 static void what_came_before_a_reset_is_delivered(void **state)
 {
   (void)state;
@@ -290,6 +331,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(carries_both_ways_and_passes_on_each_end),
+      cmocka_unit_test(an_end_is_passed_on_in_whatever_round),
       cmocka_unit_test(what_came_before_a_reset_is_delivered),
       cmocka_unit_test(a_reader_that_stops_stops_the_writer),
       cmocka_unit_test(silence_ends_it),
