@@ -102,17 +102,23 @@ static void none_that_answers_says_what_the_first_said(void **state)
 }
 
 /* A listener whose queue is full answers no more. */
+static int one_that_hangs(uint16_t *port, int fillers[8])
+{
+  int listener = listen_on_loopback(port, 0);
+  for (size_t i = 0; i < 8; i++) {
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(*port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    (void)!connect(fillers[i], (struct sockaddr *)&to, sizeof to);
+  }
+  return listener;
+}
+
 static void one_that_hangs_ends_in_time(void **state)
 {
   (void)state;
   uint16_t port;
-  int listener = listen_on_loopback(&port, 0), fillers[8];
-  for (size_t i = 0; i < 8; i++) {
-    struct sockaddr_in to = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    (void)!connect(fillers[i], (struct sockaddr *)&to, sizeof to);
-  }
+  int fillers[8], listener = one_that_hangs(&port, fillers);
   const mcg_address list[] = {address("127.0.0.1")};
   call self = {.list = list, .count = 1, .port = port, .timeout_ms = 100};
   dial(&self);
@@ -127,13 +133,7 @@ static void one_that_is_canceled_leaves_nothing(void **state)
 {
   (void)state;
   uint16_t port;
-  int listener = listen_on_loopback(&port, 0), fillers[8];
-  for (size_t i = 0; i < 8; i++) {
-    struct sockaddr_in to = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    (void)!connect(fillers[i], (struct sockaddr *)&to, sizeof to);
-  }
+  int fillers[8], listener = one_that_hangs(&port, fillers);
   const mcg_address list[] = {address("127.0.0.1")};
   call self = {.list = list, .count = 1, .port = port, .timeout_ms = 60000};
   mcg_fiber *fiber;
