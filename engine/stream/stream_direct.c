@@ -1,7 +1,7 @@
 /* stream_direct.c: the carrier of the jail: control in SOCK_SEQPACKET packets, bytes in pipes.
  *
  * Descriptors that arrive are hostile: the exact number, pipes (or the master of a PTY) and nothing
- * else. Only our own ends are made non-blocking. */
+ * else. Nothing that is done with them waits. */
 #include "stream_parts.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #define PACKETS_A_TURN 64
 #define READS_A_TURN 8
@@ -157,23 +158,33 @@ static void flow_widen(mcg_flow *flow)
   fcntl(flow->fd, F_SETPIPE_SZ, PIPE_WIDE);
 }
 
-/* Init made it, and has the same open file if it kept it: it could have us wait, and hold the loop. */
-static void never_wait(int fd)
+/* Init made the pipe, and has the same open file if it kept it: it could clear O_NONBLOCK, and hold the loop.
+ * RWF_NOWAIT is said with each call; where the kernel has it for no pipe (before 6.4), or the descriptor is a
+ * terminal, the flag is set anew before each. */
+static ssize_t move_now(mcg_channel *channel, int fd, const struct iovec *vector, bool out)
 {
+  struct mcg_streams *shared = channel->stream->shared;
+  bool terminal = channel->flags & MCG_EXEC_PTY;
+  if (!terminal && !shared->no_nowait) {
+    ssize_t len =
+        out ? pwritev2(fd, vector, 1, -1, RWF_NOWAIT) : preadv2(fd, vector, 1, -1, RWF_NOWAIT);
+    if (len >= 0 || errno != EOPNOTSUPP) return len;
+    shared->no_nowait = true;
+  }
   fcntl(fd, F_SETFL, O_NONBLOCK);
+  return out ? writev(fd, vector, 1) : readv(fd, vector, 1);
 }
 
-/* One read; false when there is no more now. */
+/* One read; false when there is no more now. Of a command that has ended, what its pipe held then is its own,
+ * and so is the end of file, which is often there already; what others write later is not. */
 static bool flow_read(mcg_flow *flow)
 {
   uint8_t *buffer = flow->channel->stream->shared->buffer;
-  size_t want = flow->draining && flow->left < MCG_IO_BUFFER ? flow->left : MCG_IO_BUFFER;
-  if (flow->draining && !want) {
-    mcg_flow_drained(flow);
-    return flow->fd >= 0; /* once more: the end of file is often there already */
-  }
-  never_wait(flow->fd);
-  ssize_t len = read(flow->fd, buffer, want);
+  bool read_out = flow->draining && !flow->left;
+  size_t want =
+      flow->draining && !read_out && flow->left < MCG_IO_BUFFER ? flow->left : MCG_IO_BUFFER;
+  const struct iovec vector = {.iov_base = buffer, .iov_len = want};
+  ssize_t len = move_now(flow->channel, flow->fd, &vector, false);
   if (len < 0 && errno == EINTR) return true;
   if (len < 0 && errno == EAGAIN) {
     if (flow->draining) mcg_flow_drained(flow);
@@ -182,6 +193,10 @@ static bool flow_read(mcg_flow *flow)
   if (len <= 0) { /* EIO is how a PTY says that nobody has it open */
     flow_over(flow);
     return false;
+  }
+  if (read_out) {
+    mcg_flow_drained(flow);
+    return flow->fd >= 0;
   }
   if (flow->draining) flow->left -= (size_t)len;
   if (len >= PIPE_USUAL && !flow->widened) flow_widen(flow);
@@ -249,16 +264,17 @@ static void direct_drop(mcg_flow *flow)
 
 /* write(2) to a pipe raises SIGPIPE in this thread when nobody reads. The host's disposition is not
  * ours to change: the signal is held back for the call, and taken away where the call raised it. */
-static ssize_t write_quietly(int fd, const void *bytes, size_t len)
+static ssize_t write_quietly(mcg_channel *channel, const void *bytes, size_t len)
 {
+  int fd = channel->in_fd;
   sigset_t pipe_only, before, pending;
   sigemptyset(&pipe_only);
   sigaddset(&pipe_only, SIGPIPE);
   sigemptyset(&pending);
   sigpending(&pending);
   pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
-  never_wait(fd);
-  ssize_t written = write(fd, bytes, len);
+  const struct iovec vector = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
+  ssize_t written = move_now(channel, fd, &vector, true);
   int saved = errno;
   if (written < 0 && saved == EPIPE && !sigismember(&pending, SIGPIPE)) {
     const struct timespec now = {0, 0};
@@ -302,10 +318,9 @@ static void direct_feed(mcg_channel *channel)
 {
   while (channel->chunks && channel->in_fd >= 0) {
     mcg_chunk *chunk = channel->chunks;
-    ssize_t written =
-        chunk->len > chunk->at
-            ? write_quietly(channel->in_fd, chunk->bytes + chunk->at, chunk->len - chunk->at)
-            : 0;
+    ssize_t written = chunk->len > chunk->at
+                          ? write_quietly(channel, chunk->bytes + chunk->at, chunk->len - chunk->at)
+                          : 0;
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno == EAGAIN) {
       stdin_watch(channel, true);
@@ -323,7 +338,7 @@ static void direct_feed(mcg_channel *channel)
   if (channel->in_writing) stdin_watch(channel, false);
   if (!channel->in_closing || channel->in_fd < 0) return;
   /* A terminal has no end but the character that says so. */
-  if (channel->flags & MCG_EXEC_PTY) (void)!write_quietly(channel->in_fd, END_OF_FILE_CHAR, 1);
+  if (channel->flags & MCG_EXEC_PTY) (void)!write_quietly(channel, END_OF_FILE_CHAR, 1);
   stdin_close(channel);
 }
 
@@ -334,9 +349,8 @@ static bool acceptable(int fd, bool pty)
   struct stat about;
   int number;
   if (fstat(fd, &about) < 0) return false;
-  if (pty ? !S_ISCHR(about.st_mode) || ioctl(fd, TIOCGPTN, &number) < 0 : !S_ISFIFO(about.st_mode))
-    return false;
-  return fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
+  return pty ? S_ISCHR(about.st_mode) && ioctl(fd, TIOCGPTN, &number) == 0
+             : S_ISFIFO(about.st_mode);
 }
 
 static bool started_pty(mcg_channel *channel, int *fds)

@@ -21,6 +21,7 @@ struct mcg_streams {
   unsigned handles;
   mcg_later *first, **last;
   size_t queued;                                    /* of them */
+  bool no_nowait;                                   /* the kernel has no RWF_NOWAIT for pipes */
   size_t descriptors;                               /* held or promised to commands that start */
   uint8_t packet[MCG_FRAME_HEADER + MCG_FRAME_MAX]; /* control */
   uint8_t buffer[MCG_IO_BUFFER];                    /* bytes of commands */

@@ -324,7 +324,8 @@ def waiting_sockets(t):
     must(out.count(b"ALLOWED") == 2, out.decode("utf-8", "replace"))
 
 
-@row("XA-37", "the same with the pipes of a command, while another command of the engine runs", "what is shared is set anew before each use", outcome="harmless",
+@row("XA-37", "the same with the pipes of a command, while another command of the engine runs",
+     "each read and write of them says RWF_NOWAIT; where the kernel has none, what is shared is set anew before each", outcome="harmless",
      identities=("root",), needs="root, who plays the part of that init")
 def waiting_pipes(t):
     path = t.file("two.lua", """local m = require "mooncage"
