@@ -3,8 +3,10 @@
  *
  * Threads of libuv's pool would do, were there not four of them for everybody: four names of a server
  * that never answers would stop the look-ups of every session. A look-up cannot be canceled: what it
- * writes to is shared between its thread and the loop, and the last of the two frees it. */
+ * writes to is shared between its thread and the loop, and the last of the two frees it. An answer that
+ * is kept is memory and nothing else, and so few are: a sandbox can ask for any number of names. */
 #include "resolve.h"
+#include "name.h"
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
@@ -15,6 +17,7 @@
 #include <sys/eventfd.h>
 
 #define LOOKUPS_MAX 32
+#define KEPT_MAX 64 /* answers; then the oldest go */
 #define WAIT_MS 8000
 #define THREAD_STACK ((size_t)256 << 10)
 
@@ -25,23 +28,28 @@ typedef struct lookup {
   atomic_uint refs;
   int done_fd; /* an eventfd: written once `resolved` holds */
   ask_fn ask;
-  char name[256];
+  char name[MCG_NAME_ROOM];
   mcg_resolved resolved;
 } lookup;
 
 typedef struct waiter {
   struct waiter *next;
   mcg_wait wait;
+  mcg_resolved *out;
+  bool answered; /* `out` holds, and the entry may be gone */
 } waiter;
 
 typedef struct entry {
   struct entry *next;
-  mcg_resolver *resolver; /* NULL once that is gone */
-  lookup *lookup;
-  bool done;
+  mcg_resolver *resolver; /* NULL once it is in no list */
+  lookup *lookup;         /* until it has answered */
+  uv_poll_t poll;         /* the same */
+  bool closed;            /* `poll` is */
+  bool done;              /* the next two hold */
   uint64_t at_ms;
+  mcg_resolved resolved;
   waiter *waiters;
-  uv_poll_t poll;
+  char name[MCG_NAME_ROOM];
 } entry;
 
 struct mcg_resolver {
@@ -134,14 +142,19 @@ static void entry_closed(uv_handle_t *handle)
 {
   entry *self = handle->data;
   lookup_unref(self->lookup);
-  free(self);
+  self->lookup = NULL;
+  self->closed = true;
+  if (!self->resolver) free(self);
 }
 
 /* Out of the list already. */
 static void entry_drop(entry *self)
 {
   self->resolver = NULL;
-  uv_close((uv_handle_t *)&self->poll, entry_closed);
+  if (self->closed)
+    free(self);
+  else if (!self->done)
+    uv_close((uv_handle_t *)&self->poll, entry_closed);
 }
 
 static void entry_answered(uv_poll_t *poll, int status, int events)
@@ -149,12 +162,15 @@ static void entry_answered(uv_poll_t *poll, int status, int events)
   (void)status;
   (void)events;
   entry *self = poll->data;
-  uv_poll_stop(poll);
   self->done = true;
   self->at_ms = uv_now(poll->loop);
+  self->resolved = self->lookup->resolved;
+  uv_close((uv_handle_t *)poll, entry_closed);
   while (self->waiters) {
     waiter *first = self->waiters;
     self->waiters = first->next;
+    *first->out = self->resolved;
+    first->answered = true;
     mcg_wait_wake(self->resolver->engine, &first->wait);
   }
 }
@@ -173,6 +189,7 @@ static int entry_new(mcg_resolver *resolver, const char *name, entry **out, mcg_
   atomic_init(&one->refs, 2);
   one->ask = resolver->ask;
   snprintf(one->name, sizeof one->name, "%s", name);
+  snprintf(self->name, sizeof self->name, "%s", name);
   self->lookup = one;
   self->resolver = resolver;
   int rc = uv_poll_init(resolver->engine->loop, &self->poll, one->done_fd);
@@ -195,21 +212,22 @@ static int entry_new(mcg_resolver *resolver, const char *name, entry **out, mcg_
   return 0;
 }
 
-/* Drops what is too old, counts what is under way. */
+/* Drops what is too old, or too much; counts what is under way. The list begins with the newest. */
 static entry *entry_find(mcg_resolver *resolver, const char *name, size_t *under_way)
 {
   uint64_t now = uv_now(resolver->engine->loop);
   entry *found = NULL, **at = &resolver->entries;
+  size_t kept = 0;
   *under_way = 0;
   while (*at) {
     entry *one = *at;
-    if (one->done && now - one->at_ms > MCG_RESOLVE_KEEP_MS) {
+    if (one->done && (now - one->at_ms > MCG_RESOLVE_KEEP_MS || ++kept > KEPT_MAX)) {
       *at = one->next;
       entry_drop(one);
       continue;
     }
     if (!one->done) ++*under_way;
-    if (strcmp(one->lookup->name, name) == 0) found = one;
+    if (strcmp(one->name, name) == 0) found = one;
     at = &one->next;
   }
   return found;
@@ -253,30 +271,29 @@ static void leave(entry *self, const waiter *one)
 int mcg_resolve(mcg_resolver *resolver, const char *name, mcg_resolved *out, mcg_error **err)
 {
   size_t under_way;
-  if (strlen(name) >= sizeof(((lookup *)NULL)->name))
-    return mcg_fail(err, MCG_INVALID, NULL, "no name has more than 255 bytes");
+  if (strlen(name) >= MCG_NAME_ROOM)
+    return mcg_fail(err, MCG_INVALID, NULL, "no name has more than %d bytes", MCG_NAME_MAX);
   entry *self = entry_find(resolver, name, &under_way);
   if (!self && under_way >= LOOKUPS_MAX)
     return mcg_fail(err, MCG_QUOTA, "look up fewer names at once",
                     "%d look-ups are under way, which is the most for a sandbox", LOOKUPS_MAX);
   if (!self && entry_new(resolver, name, &self, err) < 0) return -1;
-  if (!self->done) {
-    waiter own = {.next = self->waiters};
-    mcg_error *error = NULL;
-    mcg_wait_init(&own.wait);
-    self->waiters = &own;
-    if (mcg_wait_park(resolver->engine, &own.wait, WAIT_MS, &error) < 0) {
-      leave(self, &own);
-      if (error->code != MCG_TIMEOUT) {
-        *err = error;
-        return -1;
-      }
-      mcg_error_free(error);
-      *out = (mcg_resolved){.status = MCG_RESOLVE_FAILED};
-      snprintf(out->reason, sizeof out->reason, "no name server answered in %d s", WAIT_MS / 1000);
-      return 0;
-    }
+  if (self->done) {
+    *out = self->resolved;
+    return 0;
   }
-  *out = self->lookup->resolved;
+  waiter own = {.next = self->waiters, .out = out};
+  mcg_error *error = NULL;
+  mcg_wait_init(&own.wait);
+  self->waiters = &own;
+  if (mcg_wait_park(resolver->engine, &own.wait, WAIT_MS, &error) == 0) return 0;
+  if (!own.answered) leave(self, &own);
+  if (error->code != MCG_TIMEOUT) {
+    *err = error;
+    return -1;
+  }
+  mcg_error_free(error);
+  *out = (mcg_resolved){.status = MCG_RESOLVE_FAILED};
+  snprintf(out->reason, sizeof out->reason, "no name server answered in %d s", WAIT_MS / 1000);
   return 0;
 }

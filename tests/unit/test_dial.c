@@ -3,6 +3,7 @@
 #include "egress/dial.h"
 #include "egress/resolve.h"
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
 
@@ -262,6 +263,42 @@ static void more_look_ups_than_that_are_refused(void **state)
   mcg_resolver_free(resolver);
 }
 
+static size_t open_descriptors(void)
+{
+  size_t count = 0;
+  DIR *dir = opendir("/proc/self/fd");
+  assert_non_null(dir);
+  while (readdir(dir)) count++;
+  closedir(dir);
+  return count;
+}
+
+/* A sandbox may ask for as many names as there are, each of them another. */
+static void answers_that_are_kept_hold_no_descriptor(void **state)
+{
+  (void)state;
+  mcg_resolver *resolver;
+  assert_int_equal(mcg_resolver_new(engine, &resolver, NULL), 0);
+  mcg_resolver_ask_by(resolver, answers);
+  static question one;
+  char name[24];
+  size_t before = 0, after = 0;
+  for (int i = 0; i < 300; i++) {
+    snprintf(name, sizeof name, "n%d.test", i);
+    one = (question){.resolver = resolver, .name = name};
+    start(&one);
+    turn_until(engine, &one.done);
+    assert_int_equal(one.got.status, MCG_RESOLVED);
+    if (i == 0) before = open_descriptors();
+  }
+  for (int i = 0; i < 5000 && (after = open_descriptors()) > before; i++) { /* threads that end */
+    usleep(1000);
+    uv_run(engine->loop, UV_RUN_NOWAIT);
+  }
+  assert_true(after <= before);
+  mcg_resolver_free(resolver);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -272,6 +309,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(those_who_want_the_same_name_wait_for_one_look_up, up, down),
       cmocka_unit_test_setup_teardown(a_resolver_that_goes_leaves_its_threads_alone, up, down),
       cmocka_unit_test_setup_teardown(more_look_ups_than_that_are_refused, up, down),
+      cmocka_unit_test_setup_teardown(answers_that_are_kept_hold_no_descriptor, up, down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
