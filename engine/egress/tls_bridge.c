@@ -12,6 +12,7 @@
 #define HEAD_MS 30000
 #define LINGER_MS 2000 /* for the program to read an answer that it did not wait for */
 #define TICK_MS 500
+#define TURNS 4      /* how often one connection is served before others get their turn */
 #define STRIKE_MIN 6 /* shorter values are in every other text */
 
 /* ---- the end ------------------------------------------------------------------------------ */
@@ -103,8 +104,8 @@ static bool carry_out(mcg_tls_bridge *bridge)
 {
   mcg_tls_side *near = &bridge->sides[MCG_NEAR], *far = &bridge->sides[MCG_FAR];
   mcg_bytes out = {0}, back = {0};
-  bool ready = far->stands || far->broken;
-  size_t took = ready && near->plain.len && far->cipher.len < MCG_BRIDGE_HELD
+  bool ready = (far->stands || far->broken) && far->cipher.len < MCG_BRIDGE_HELD;
+  size_t took = ready && near->plain.len
                     ? mcg_exchange_near(bridge->exchange, mcg_bytes_of(&near->plain),
                                         near->plain.len, &out, &back)
                     : 0;
@@ -126,13 +127,14 @@ static bool carry_back(mcg_tls_bridge *bridge)
 {
   mcg_tls_side *near = &bridge->sides[MCG_NEAR], *far = &bridge->sides[MCG_FAR];
   mcg_bytes back = {0};
+  bool ready = far->stands && near->cipher.len < MCG_BRIDGE_HELD;
   size_t took =
-      far->stands && far->plain.len && near->cipher.len < MCG_BRIDGE_HELD
+      ready && far->plain.len
           ? mcg_exchange_far(bridge->exchange, mcg_bytes_of(&far->plain), far->plain.len, &back)
           : 0;
   mcg_bytes_taken(&far->plain, took);
   bool moved = took || back.len;
-  if ((far->closed || far->broken) && !moved && !bridge->far_ended && far->stands) {
+  if (ready && (far->closed || far->broken) && !moved && !bridge->far_ended) {
     bridge->far_ended = moved = true;
     mcg_exchange_far_ended(bridge->exchange, far->closed, &back);
   }
@@ -150,30 +152,37 @@ static void mind_heads(mcg_tls_bridge *bridge)
     bridge->heading_ms = uv_now(bridge->timer.loop);
 }
 
+/* What the program still says is for nobody. False: it says nothing more. */
+static bool discard(const mcg_tls_side *near)
+{
+  char rest[4096];
+  ssize_t got = near->eof ? 0 : 1;
+  for (int i = 0; i < 16 && got > 0; i++) got = recv(near->fd, rest, sizeof rest, MSG_DONTWAIT);
+  return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
 /* The exchange is over: its last bytes go out, then the end, and the program may take its time. */
 static bool wind_up(mcg_tls_bridge *bridge)
 {
-  mcg_tls_side *near = &bridge->sides[MCG_NEAR];
+  mcg_tls_side *near = &bridge->sides[MCG_NEAR], *far = &bridge->sides[MCG_FAR];
   mcg_exchange_state state = mcg_exchange_state_of(bridge->exchange);
   const char *why = mcg_exchange_why(bridge->exchange);
+  uint64_t now = uv_now(bridge->timer.loop);
   if (state == MCG_EXCHANGE_OPEN) return false;
   if (!bridge->ending_ms) {
-    bridge->ending_ms = uv_now(bridge->timer.loop);
+    bridge->ending_ms = now;
     if (why && !bridge->error) mcg_fail(&bridge->error, MCG_PROTOCOL, NULL, "%s", why);
     mcg_side_close(near, state == MCG_EXCHANGE_FINISHED);
-    mcg_side_close(&bridge->sides[MCG_FAR], state == MCG_EXCHANGE_FINISHED);
-    mcg_side_send(&bridge->sides[MCG_FAR]);
+    mcg_side_close(far, state == MCG_EXCHANGE_FINISHED);
   }
-  mcg_side_send(near);
+  if (mcg_side_send(near)) bridge->last_ms = now;
+  mcg_side_send(far);
   if (!near->cipher.len && !bridge->lingers) {
     shutdown(near->fd, SHUT_WR);
     bridge->lingers = true;
+    bridge->ending_ms = now;
   }
-  char rest[4096];
-  ssize_t got = 1;
-  for (int i = 0; i < 16 && bridge->lingers && got > 0; i++)
-    got = recv(near->fd, rest, sizeof rest, MSG_DONTWAIT);
-  if (near->gone || near->eof || got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+  if (near->gone || (bridge->lingers && !discard(near)))
     bridge_end(bridge, MCG_RELAY_FINISHED, MCG_NEAR);
   return true;
 }
@@ -206,11 +215,14 @@ static bool has_more(const mcg_tls_bridge *bridge)
 
 static void pump(mcg_tls_bridge *bridge)
 {
-  bool moved = false;
-  while (mcg_exchange_state_of(bridge->exchange) == MCG_EXCHANGE_OPEN && turn(bridge)) moved = true;
+  unsigned turns = 0;
+  while (mcg_exchange_state_of(bridge->exchange) == MCG_EXCHANGE_OPEN && turns < TURNS &&
+         turn(bridge))
+    turns++;
   if (bridge->over) return;
   mcg_traffic *traffic = bridge->options.traffic;
-  if (moved) bridge->last_ms = uv_now(bridge->timer.loop);
+  if (turns) bridge->last_ms = uv_now(bridge->timer.loop);
+  bridge->more = turns == TURNS;
   mind_heads(bridge);
   if (wind_up(bridge)) {
     if (!bridge->over) watch(bridge);
@@ -238,10 +250,12 @@ static void watch(mcg_tls_bridge *bridge)
   for (int i = 0; i < 2; i++) {
     mcg_tls_side *side = &bridge->sides[i];
     int events = 0;
-    if (bridge->ending_ms ? i == MCG_NEAR : mcg_side_wants(side, &bridge->sides[!i]))
+    if (bridge->ending_ms ? i == MCG_NEAR && bridge->lingers
+                          : mcg_side_wants(side, &bridge->sides[!i]))
       events |= UV_READABLE;
     if (i == MCG_FAR && !bridge->sides[MCG_NEAR].stands) events = 0;
-    if (side->cipher.len && !side->gone) events |= UV_WRITABLE;
+    /* Where it was others' turn, whichever can be written to wakes it: at once, in most cases. */
+    if ((side->cipher.len || bridge->more) && !side->gone) events |= UV_WRITABLE;
     if (events == side->events) continue;
     side->events = events;
     if (events)
@@ -264,13 +278,13 @@ static void on_tick(uv_timer_t *timer)
   uint64_t now = uv_now(timer->loop);
   bool shaken = bridge->sides[MCG_NEAR].stands &&
                 (bridge->sides[MCG_FAR].stands || bridge->sides[MCG_FAR].broken);
-  if (bridge->ending_ms) {
+  if (bridge->lingers) {
     if (now - bridge->ending_ms >= LINGER_MS) bridge_end(bridge, MCG_RELAY_FINISHED, MCG_NEAR);
-  } else if (!shaken && now - bridge->begun_ms >= HANDSHAKE_MS) {
+  } else if (!bridge->ending_ms && !shaken && now - bridge->begun_ms >= HANDSHAKE_MS) {
     mcg_fail(&bridge->error, MCG_TIMEOUT, NULL, "TLS was not agreed on in %d s",
              HANDSHAKE_MS / 1000);
     bridge_end(bridge, MCG_RELAY_RESET, MCG_FAR);
-  } else if (bridge->heading_ms && now - bridge->heading_ms >= HEAD_MS) {
+  } else if (!bridge->ending_ms && bridge->heading_ms && now - bridge->heading_ms >= HEAD_MS) {
     mcg_bytes back = {0};
     mcg_exchange_late(bridge->exchange, &back);
     mcg_side_encrypt(&bridge->sides[MCG_NEAR], &back);

@@ -39,7 +39,8 @@ struct mcg_tls_bridge {
   uint64_t begun_ms, last_ms, heading_ms, ending_ms; /* heading, ending: 0 while there is none */
   mcg_error *error;
   bool near_ended, far_ended; /* the exchange was told */
-  bool lingers;               /* all is said; the program's end is waited for */
+  bool lingers;               /* all is said, and sent; the program's end is waited for */
+  bool more;                  /* it was others' turn before all was moved */
   bool over;
 };
 

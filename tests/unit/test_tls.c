@@ -28,6 +28,8 @@ typedef struct scene {
   mcg_traffic traffic;
   peer program, server;
   bool over, made;
+  uint64_t idle_ms;
+  int little;
   mcg_tls_bridge_end end;
   char why[256];
   mcg_rule rule;
@@ -57,7 +59,7 @@ static void make_authorities(void *arg)
 static void scene_up(scene *self)
 {
   mcg_error *err = NULL;
-  *self = (scene){.engine = engine_with(NULL)};
+  *self = (scene){.engine = engine_with(NULL), .idle_ms = 60000};
   assert_int_equal(mcg_fiber_start(self->engine, make_authorities, self, NULL, &err), 0);
   turn_until(self->engine, &self->made);
   assert_int_equal(mcg_openssl_open(&self->openssl, &err), 0);
@@ -131,6 +133,10 @@ static void connect_as(scene *self, const char *name, const char *shown, mcg_aut
   const mcg_rule *rules[] = {&self->rule};
   tcp_pair(near);
   tcp_pair(far);
+  if (self->little) { /* what the kernel holds between the bridge and the program */
+    setsockopt(near[0], SOL_SOCKET, SO_RCVBUF, &self->little, sizeof self->little);
+    setsockopt(near[1], SOL_SOCKET, SO_SNDBUF, &self->little, sizeof self->little);
+  }
   self->program.fd = near[0];
   self->server.fd = far[0];
   assert_int_equal(mcg_authority_identity(by, shown, &identity, &err), 0);
@@ -138,7 +144,7 @@ static void connect_as(scene *self, const char *name, const char *shown, mcg_aut
   assert_int_equal(mcg_tls_connect(trust, name, &self->program.tls, &err), 0);
   const mcg_tls_bridge_options options = {.near = near[1],
                                           .far = far[1],
-                                          .idle_ms = 60000,
+                                          .idle_ms = self->idle_ms,
                                           .traffic = &self->traffic,
                                           .authority = self->own,
                                           .name = "api.test",
@@ -327,6 +333,108 @@ static void large_bodies_wait_for_their_reader(void **state)
   scene_down(&s);
 }
 
+/* What is in the sockets of a connection that is fast at both ends keeps nobody else waiting. */
+static void one_connection_is_not_all_that_the_loop_does(void **state)
+{
+  (void)state;
+  enum { TOTAL = 4 << 20, PIECE = 16384, AT_ONCE = 1 << 20 };
+  static char piece[PIECE], cipher[PIECE + 1024];
+  scene s;
+  char head[128];
+  size_t sent = 0;
+  scene_up(&s);
+  connect_as(&s, "api.test", "api.test", s.public, s.believer);
+  snprintf(head, sizeof head, "POST /a HTTP/1.1\r\nHost: api.test\r\nContent-Length: %d\r\n\r\n",
+           TOTAL);
+  say(&s, &s.program, head);
+  while (!s.server.len) turn(&s);
+  fcntl(s.program.fd, F_SETFL, O_NONBLOCK);
+  for (ssize_t put = 1; put > 0 && sent < TOTAL; sent += PIECE) { /* as much as there is room for */
+    assert_true(mcg_tls_write(s.program.tls, piece, PIECE));
+    size_t len = mcg_tls_give(s.program.tls, cipher, sizeof cipher);
+    put = send(s.program.fd, cipher, len, MSG_NOSIGNAL);
+  }
+  assert_true(sent > AT_ONCE);
+  for (uint64_t before = 0, idle = 0; idle < 100; before = s.traffic.out) {
+    before = s.traffic.out;
+    uv_run(s.engine->loop, UV_RUN_NOWAIT);
+    assert_true(s.traffic.out - before < AT_ONCE);
+    idle = s.traffic.out == before ? idle + 1 : 0;
+  }
+  assert_true(s.traffic.out > AT_ONCE); /* all that is there came, with nothing to wake it */
+  scene_down(&s);
+}
+
+/* A program that reads on after a while has all of an answer whose server is long gone. */
+static void wait_for_the_reader(bool half_closed)
+{
+  enum { BODY = 110000, PAUSE_MS = 3000 };
+  static char body[BODY + 1];
+  scene s;
+  char head[128];
+  size_t got = 0, want;
+  scene_up(&s);
+  s.little = 4096;
+  connect_as(&s, "api.test", "api.test", s.public, s.believer);
+  say(&s, &s.program, ASK);
+  expect(&s, &s.server, ASKED);
+  snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n",
+           BODY);
+  memset(body, 'b', BODY);
+  want = strlen(head) + BODY;
+  say(&s, &s.server, head);
+  say(&s, &s.server, body);
+  mcg_tls_close(s.server.tls);
+  peer_turn(&s.server);
+  if (half_closed) shutdown(s.program.fd, SHUT_WR);
+  for (int i = 0; i < PAUSE_MS; i += 10) {
+    uv_run(s.engine->loop, UV_RUN_NOWAIT);
+    usleep(10000);
+  }
+  while (!s.program.gone) {
+    turn(&s);
+    got += s.program.len;
+    s.program.len = 0;
+  }
+  assert_int_equal(got, want);
+  assert_true(s.program.closed);
+  until_over(&s);
+  assert_int_equal(s.end.relay.reason, MCG_RELAY_FINISHED);
+  scene_down(&s);
+}
+
+static void the_last_bytes_wait_for_their_reader(void **state)
+{
+  (void)state;
+  wait_for_the_reader(false);
+  wait_for_the_reader(true);
+}
+
+/* One that never does ends as others do on which nothing moves. */
+static void a_reader_that_never_comes_is_idle(void **state)
+{
+  (void)state;
+  static char body[110001];
+  scene s;
+  scene_up(&s);
+  s.idle_ms = 1000;
+  s.little = 4096;
+  connect_as(&s, "api.test", "api.test", s.public, s.believer);
+  say(&s, &s.program, ASK);
+  expect(&s, &s.server, ASKED);
+  memset(body, 'b', sizeof body - 1);
+  say(&s, &s.server, "HTTP/1.1 200 OK\r\nContent-Length: 110000\r\nConnection: close\r\n\r\n");
+  say(&s, &s.server, body);
+  peer_turn(&s.server);
+  say(&s, &s.program, ASK); /* nobody reads this */
+  peer_turn(&s.program);
+  int turns = 0;
+  for (; !s.over; turns++) uv_run(s.engine->loop, UV_RUN_ONCE);
+  assert_int_equal(s.end.relay.reason, MCG_RELAY_IDLE);
+  assert_true(turns < 100); /* it waits, and does not spin */
+  scene_down(&s);
+}
+
 static void certificates_are_kept(void **state)
 {
   (void)state;
@@ -369,6 +477,9 @@ int main(void)
       cmocka_unit_test(verifies_the_server),
       cmocka_unit_test(a_program_that_does_not_believe_ends_it),
       cmocka_unit_test(large_bodies_wait_for_their_reader),
+      cmocka_unit_test(one_connection_is_not_all_that_the_loop_does),
+      cmocka_unit_test(the_last_bytes_wait_for_their_reader),
+      cmocka_unit_test(a_reader_that_never_comes_is_idle),
       cmocka_unit_test(certificates_are_kept),
       cmocka_unit_test(a_bad_file_of_authorities_is_told),
   };
