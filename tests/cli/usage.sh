@@ -59,7 +59,10 @@ check "the man page is made from the same table" gives 0 '' \
   "mooncage __document man | cmp - '$root/docs/mooncage.1'"
 check "docs/commands.md too" gives 0 '' "mooncage __document markdown | cmp - '$root/docs/commands.md'"
 if command -v mandoc >/dev/null; then
-  man_pages() { mandoc -T lint "$root"/docs/mooncage.[13] 2>/dev/null; }
+  # Which other pages are installed (bwrap's, those of system calls) is the machine's affair.
+  man_pages() {
+    mandoc -T lint "$root"/docs/mooncage.[13] 2>/dev/null | grep -v 'STYLE: referenced manual not found: '
+  }
   check "the man pages pass mandoc -T lint" none man_pages
 else
   skip "the man pages pass mandoc -T lint" "mandoc is not installed"
