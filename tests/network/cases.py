@@ -13,6 +13,7 @@ import time
 import world
 
 ALL = []
+SLOW = int(os.environ.get("MOONCAGE_TEST_SLOW", "1"))  # how much more patience: under emulation
 
 
 def case(function):
@@ -60,11 +61,11 @@ class Trial:
         began = time.monotonic()
         process = self.start(words, **more)
         try:
-            out, err = process.communicate(timeout=timeout)
+            out, err = process.communicate(timeout=timeout * SLOW)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             out, err = process.communicate()
-            return Ran("none: killed after %d s" % timeout, out, err, time.monotonic() - began)
+            return Ran("none: killed after %d s" % (timeout * SLOW), out, err, time.monotonic() - began)
         return Ran(process.returncode, out, err, time.monotonic() - began)
 
     def run(self, flags, *command, **more):
@@ -102,13 +103,13 @@ class Trial:
             detail, why, [(e["phase"], e.get("detail"), e.get("decision")) for e in self.events()]))
 
 
-CURL = ("curl", "-sS", "--cacert", "/tmp/cert.pem", "--max-time", "20")
+CURL = ("curl", "-sS", "--cacert", "/tmp/cert.pem", "--max-time", str(20 * SLOW))
 GOOD = ("--allow", "good.test:8443")
 
 
 def at_once(ran):
     assert ran.code not in (0, "none"), ran
-    assert ran.seconds < 15, ran  # what is refused is not waited for: 20 s would be curl's own end
+    assert ran.seconds < 15 * SLOW, ran  # what is refused is not waited for: 20 s would be curl's own end
 
 
 # ---- what is allowed ---------------------------------------------------------------------------
