@@ -93,6 +93,7 @@ describe("an attached command", function()
   local session
   support.leaves_nothing(function() session = assert(mooncage.open()) end, function()
     assert(session:close())
+    session = nil -- it holds the log, which nobody else may have open
   end)
 
   ---Everything that can be read from a descriptor until its end.
