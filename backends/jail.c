@@ -253,6 +253,14 @@ static int jail_stats(mcg_session *session, mcg_place *place, struct json_t *out
   return 0;
 }
 
+static int jail_gateway(mcg_session *session, mcg_place *place, int of_network, bool redirect,
+                        mcg_gateway_sockets *out, mcg_error **err)
+{
+  (void)session;
+  const jail *self = place->state;
+  return mcg_spawner_gateway(self->jailed, of_network, redirect, out, err);
+}
+
 static void jail_traits(const struct json_t *options, mcg_traits *traits)
 {
   static const char *const capabilities[] = {"binds", "project", "stats", "users", NULL};
@@ -274,4 +282,5 @@ const mcg_backend mcg_backend_jail = {
     .destroy = jail_destroy,
     .stats = jail_stats,
     .traits = jail_traits,
+    .gateway = jail_gateway,
 };

@@ -58,6 +58,8 @@ static const setup_row rows[] = {
      "or run as root"},
     {"gateway", EPERM, MCG_UNENFORCEABLE, "a network policy cannot be put in force", GATEWAY_FIX},
     {"gateway", EACCES, MCG_UNENFORCEABLE, "a network policy cannot be put in force", GATEWAY_FIX},
+    {"gateway", EADDRINUSE, MCG_CONFLICT, "a network policy cannot be put in force",
+     "end the program in the sandbox that listens on port 53"},
     {"gateway", EAFNOSUPPORT, MCG_UNENFORCEABLE, "a network policy cannot be put in force",
      "use a kernel with CONFIG_INET and CONFIG_PACKET (modprobe af_packet), or network = \"none\""},
     {"gateway", EOPNOTSUPP, MCG_UNENFORCEABLE, "a network policy cannot be put in force",

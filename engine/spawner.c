@@ -5,6 +5,7 @@
  * descriptors closed. */
 #include "spawner.h"
 #include "engine.h"
+#include "init/protocol.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -20,7 +21,7 @@
 #define ANSWER_MS 10000
 #define STOP_MS 5000
 #define PACKET_MAX 65536
-#define FDS_MAX 4
+#define FDS_MAX MCG_SOCKETS
 #define PACKETS_A_TURN 64
 
 typedef struct request {
@@ -399,7 +400,23 @@ static int died(mcg_error **err)
   return -1;
 }
 
-static int send_packet(mcg_spawner *spawner, uint32_t op, uint32_t id, const mcg_wire *body,
+typedef union attachment { /* room for a descriptor that goes with a message */
+  struct cmsghdr header;
+  char bytes[CMSG_SPACE(sizeof(int))];
+} attachment;
+
+static void attach(struct msghdr *message, attachment *room, int fd)
+{
+  memset(room, 0, sizeof *room);
+  message->msg_control = room->bytes;
+  message->msg_controllen = sizeof room->bytes;
+  room->header = (struct cmsghdr){
+      .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
+  memcpy(CMSG_DATA(&room->header), &fd, sizeof fd);
+}
+
+/* `fd` goes with it, unless it is -1. */
+static int send_packet(mcg_spawner *spawner, uint32_t op, uint32_t id, const mcg_wire *body, int fd,
                        mcg_error **err)
 {
   uint8_t head[8];
@@ -408,6 +425,8 @@ static int send_packet(mcg_spawner *spawner, uint32_t op, uint32_t id, const mcg
   struct iovec parts[2] = {{.iov_base = head, .iov_len = sizeof head},
                            {.iov_base = body ? body->data : NULL, .iov_len = body ? body->len : 0}};
   struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+  attachment room;
+  if (fd >= 0) attach(&message, &room, fd);
   while (!spawner->dead) {
     if (sendmsg(spawner->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return 0;
     if (errno == EINTR) continue;
@@ -419,11 +438,11 @@ static int send_packet(mcg_spawner *spawner, uint32_t op, uint32_t id, const mcg
 }
 
 /* Sends and waits; on success `r` has the answer, and request_fini is the caller's. */
-static int ask(mcg_spawner *spawner, request *r, uint32_t op, uint32_t id, uint32_t answer,
-               const mcg_wire *body, int64_t timeout_ms, mcg_error **err)
+static int ask_with(mcg_spawner *spawner, request *r, uint32_t op, uint32_t id, uint32_t answer,
+                    const mcg_wire *body, int fd, int64_t timeout_ms, mcg_error **err)
 {
   request_begin(spawner, r, id, answer);
-  int rc = op ? send_packet(spawner, op, id, body, err) : 0;
+  int rc = op ? send_packet(spawner, op, id, body, fd, err) : 0;
   if (!rc && !r->done && !spawner->dead)
     rc = mcg_wait_park(spawner->engine, &r->wait, timeout_ms, err);
   if (!rc && !r->done) rc = died(err);
@@ -432,6 +451,12 @@ static int ask(mcg_spawner *spawner, request *r, uint32_t op, uint32_t id, uint3
   request_unlink(spawner, r);
   if (rc < 0) request_fini(r);
   return rc;
+}
+
+static int ask(mcg_spawner *spawner, request *r, uint32_t op, uint32_t id, uint32_t answer,
+               const mcg_wire *body, int64_t timeout_ms, mcg_error **err)
+{
+  return ask_with(spawner, r, op, id, answer, body, -1, timeout_ms, err);
 }
 
 void mcg_engine_warm(mcg_engine *engine)
@@ -604,6 +629,48 @@ int mcg_spawner_stats(mcg_jailed *jailed, mcg_counters *out, mcg_error **err)
   return ask_counters(jailed, MCG_S_STATS, MCG_S_STATS, out, err);
 }
 
+/* -1 for each that is not among them. */
+static void take_ways(request *r, mcg_gateway_sockets *out)
+{
+  int *places[MCG_SOCKETS] = {
+      [MCG_SOCKET_STUB_UDP] = &out->stub_udp,        [MCG_SOCKET_STUB_TCP] = &out->stub_tcp,
+      [MCG_SOCKET_REFUSED] = &out->refused,          [MCG_SOCKET_REDIRECT_4] = &out->redirected[0],
+      [MCG_SOCKET_REDIRECT_6] = &out->redirected[1],
+  };
+  for (size_t kind = 0; kind < MCG_SOCKETS; kind++) *places[kind] = -1;
+  mcg_reader reader = mcg_reader_of(r->body, r->len);
+  mcg_field field;
+  size_t next = 0;
+  while (mcg_reader_next(&reader, &field)) {
+    uint64_t kind = mcg_field_u64(&field);
+    if (field.tag == MCG_TAG_SOCKET && kind < MCG_SOCKETS && next < r->fd_count)
+      *places[kind] = mcg_steal_fd(&r->fds[next++]);
+  }
+}
+
+int mcg_spawner_gateway(mcg_jailed *jailed, int of_network, bool redirect, mcg_gateway_sockets *out,
+                        mcg_error **err)
+{
+  mcg_spawner *spawner = jailed->spawner;
+  if (!spawner) return died(err);
+  request r;
+  mcg_wire body;
+  mcg_wire_init(&body);
+  mcg_wire_put_u64(&body, MCG_ST_REDIRECT, redirect);
+  spawner->refs++;
+  int rc = ask_with(spawner, &r, MCG_S_GATEWAY, jailed->id, MCG_S_WAYS, &body, of_network,
+                    ANSWER_MS, err);
+  spawner_unref(spawner);
+  mcg_wire_fini(&body);
+  if (rc < 0) return -1;
+  if (r.op == MCG_S_FAILED)
+    rc = create_failed(&r, err);
+  else
+    take_ways(&r, out);
+  request_fini(&r);
+  return rc;
+}
+
 int mcg_spawner_destroy(mcg_jailed *jailed, mcg_counters *counters, mcg_error **err)
 {
   mcg_counters unwanted;
@@ -627,19 +694,10 @@ int mcg_spawner_destroy(mcg_jailed *jailed, mcg_counters *counters, mcg_error **
 void mcg_spawner_close(mcg_engine *engine, int fd)
 {
   uint32_t head[2] = {MCG_S_CLOSE, 0};
-  union {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE(sizeof(int))];
-  } control = {0};
   struct iovec vector = {.iov_base = head, .iov_len = sizeof head};
-  struct msghdr message = {.msg_iov = &vector,
-                           .msg_iovlen = 1,
-                           .msg_control = control.bytes,
-                           .msg_controllen = sizeof control.bytes};
-  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-  *header = (struct cmsghdr){
-      .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
-  memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+  attachment room;
+  attach(&message, &room, fd);
   /* Where the message finds no room, closing it here takes its time. */
   if (engine->spawner) sendmsg(engine->spawner->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   close(fd);

@@ -28,6 +28,9 @@ int mcg_spawner_machine(mcg_engine *engine, mcg_machine *out, mcg_error **err) M
 int mcg_spawner_create(mcg_engine *engine, mcg_session *session, const mcg_spawn_spec *spec,
                        mcg_jailed **out, int *stream_fd, mcg_error **err) MCG_PARKS;
 int mcg_spawner_stats(mcg_jailed *jailed, mcg_counters *out, mcg_error **err) MCG_PARKS;
+/* A gateway's sockets for one that was made without; `of_network` is a socket that its init made. */
+int mcg_spawner_gateway(mcg_jailed *jailed, int of_network, bool redirect, mcg_gateway_sockets *out,
+                        mcg_error **err) MCG_PARKS;
 /* Frees `jailed` whatever happens; `counters` may be NULL. */
 int mcg_spawner_destroy(mcg_jailed *jailed, mcg_counters *counters, mcg_error **err) MCG_PARKS;
 /* Closes what takes the kernel long to close, without waiting for it: the spawner has it last. */

@@ -301,7 +301,7 @@ static int find_proxy(const mcg_policy *policy, mcg_proxy **out, mcg_error **err
   return *url ? mcg_proxy_new(url, NULL, out, err) : 0;
 }
 
-static mcg_egress *egress_new(mcg_session *session, mcg_error **err)
+static mcg_egress *egress_new(mcg_session *session, mcg_policy *policy, mcg_error **err)
 {
   mcg_engine *engine = session->engine;
   mcg_egress *egress = calloc(1, sizeof *egress);
@@ -311,7 +311,7 @@ static mcg_egress *egress_new(mcg_session *session, mcg_error **err)
   egress->names = mcg_synthetic_new();
   if (!egress->names) mcg_fail(err, MCG_NOMEM, NULL, "no memory for a gateway");
   if (!egress->names || mcg_resolver_new(engine, &egress->resolver, err) < 0 ||
-      find_proxy(session->config->policy, &egress->proxy, err) < 0 ||
+      find_proxy(policy, &egress->proxy, err) < 0 ||
       mcg_netlog_new(session, &egress->log, err) < 0) {
     mcg_proxy_free(egress->proxy);
     mcg_resolver_free(egress->resolver);
@@ -319,7 +319,7 @@ static mcg_egress *egress_new(mcg_session *session, mcg_error **err)
     free(egress);
     return NULL;
   }
-  egress->policy = mcg_policy_ref(session->config->policy);
+  egress->policy = mcg_policy_ref(policy);
   const mcg_egress_limits *limits = mcg_policy_limits(egress->policy);
   mcg_wait_init(&egress->ended);
   mcg_traffic_init(&egress->traffic, engine->loop, limits->bytes_per_s, limits->bytes_total);
@@ -373,11 +373,19 @@ int mcg_egress_prepare(mcg_session *session, mcg_error **err)
   return 0;
 }
 
+static void tell_enforced(const mcg_egress *egress)
+{
+  auto_free char *how =
+      egress->proxy ? mcg_format("gateway, through the proxy %s", mcg_proxy_text(egress->proxy))
+                    : NULL;
+  mcg_session_enforce(egress->session, "network", how ? how : "gateway");
+}
+
 int mcg_egress_start(mcg_session *session, mcg_error **err)
 {
   mcg_network network = session->config->plan.network;
   if (session->egress || (network != MCG_NETWORK_OPEN && network != MCG_NETWORK_RULES)) return 0;
-  mcg_egress *egress = egress_new(session, err);
+  mcg_egress *egress = egress_new(session, session->config->policy, err);
   if (!egress) return -1;
   session->egress = egress;
   mcg_gateway_sockets sockets;
@@ -386,10 +394,7 @@ int mcg_egress_start(mcg_session *session, mcg_error **err)
   close_sockets(&sockets);
   if (rc == 0) rc = listen_as_told(egress, err);
   if (rc == 0) {
-    auto_free char *how =
-        egress->proxy ? mcg_format("gateway, through the proxy %s", mcg_proxy_text(egress->proxy))
-                      : NULL;
-    mcg_session_enforce(session, "network", how ? how : "gateway");
+    tell_enforced(egress);
     return 0;
   }
   mcg_wrap(err, "network");
@@ -443,24 +448,93 @@ static bool same_ca_file(const mcg_policy *policy, const mcg_policy *other)
   return one && two ? strcmp(one, two) == 0 : one == two;
 }
 
-int mcg_egress_set(mcg_session *session, mcg_policy *policy, mcg_error **err)
+/* Another could not be put in force in this sandbox as it was made. */
+static int check_change(const mcg_session *session, const mcg_policy *policy, mcg_error **err)
 {
-  mcg_egress *egress = session->egress;
-  if (!egress)
-    return mcg_fail(err, MCG_UNSUPPORTED,
-                    "open it with a network policy: network = { allow = { ... } }",
-                    "the session has no gateway, so its network cannot be changed");
-  if (egress->ending) return mcg_fail(err, MCG_UNAVAILABLE, NULL, "the session is closed");
-  if (mcg_policy_redirects(policy) && !egress->redirected)
+  const mcg_egress *egress = session->egress;
+  if (egress && egress->ending)
+    return mcg_fail(err, MCG_UNAVAILABLE, NULL, "the session is closed");
+  if (egress && mcg_policy_redirects(policy) && !egress->redirected)
     return mcg_fail(err, MCG_UNENFORCEABLE,
                     "name single ports, or open the session with a policy that has as many",
-                    "the session was opened for single ports, and cannot redirect all of them");
+                    "the session's gateway was made for single ports, and cannot redirect all");
   if (mcg_policy_terminates(policy) && !session->authority)
     return mcg_fail(err, MCG_UNENFORCEABLE, "open the session with a rule that has terminate_tls",
                     "the sandbox was made without an authority that it believes in");
   if (mcg_policy_terminates(policy) && !same_ca_file(policy, session->config->policy))
     return mcg_fail(err, MCG_UNENFORCEABLE, "write the ca_file that it was opened with",
                     "network.ca_file: whom the engine believes is settled when a session opens");
+  return 0;
+}
+
+/* ---- for a sandbox that was made without ----------------------------------------------------- */
+
+static int check_late(const mcg_session *session, mcg_error **err)
+{
+  const mcg_config *config = session->config;
+  if (session->egress_coming)
+    return mcg_fail(err, MCG_CONFLICT, "wait for the first change",
+                    "the session's network is being changed");
+  if (config->plan.network == MCG_NETWORK_HOST)
+    return mcg_fail(err, MCG_UNSUPPORTED, "open it with network = \"none\", or with rules",
+                    "the session shares the host's network, which cannot be changed");
+  if (!config->backend->gateway)
+    return mcg_fail(err, MCG_UNSUPPORTED, "use the jail backend",
+                    "the backend %s has no network that could be changed", config->backend->id);
+  if (session->place.carrier != MCG_CARRIER_DIRECT)
+    return mcg_fail(err, MCG_UNSUPPORTED, "leave carrier = \"framed\" out",
+                    "a network policy needs the direct carrier");
+  return 0;
+}
+
+/* A socket of the sandbox's network says where that is. The port is one that the stub takes, so that a
+ * program that is in its way is told of by name. */
+static int ask_sockets(mcg_session *session, bool redirect, mcg_gateway_sockets *out,
+                       mcg_error **err)
+{
+  const struct sockaddr_in near = {.sin_family = AF_INET,
+                                   .sin_port = htons(53),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 0x34)};
+  auto_fd int within = -1;
+  if (mcg_stream_listen(session->stream, (const void *)&near, &within, err) < 0 ||
+      mcg_session_alive(session, err) < 0 ||
+      session->config->backend->gateway(session, &session->place, within, redirect, out, err) < 0)
+    return -1;
+  if (mcg_session_alive(session, err) == 0) return 0;
+  close_sockets(out);
+  return -1;
+}
+
+/* One that allows nothing as yet: what it is to allow comes as every change does. */
+static int start_late(mcg_session *session, mcg_policy *policy, mcg_error **err)
+{
+  mcg_gateway_sockets sockets;
+  if (check_late(session, err) < 0) return -1;
+  session->egress_coming = true;
+  int rc = ask_sockets(session, mcg_policy_redirects(policy), &sockets, err);
+  session->egress_coming = false;
+  if (rc < 0) return mcg_wrap(err, "network");
+  mcg_egress *egress = egress_new(session, policy, err);
+  if (egress) {
+    session->egress = egress;
+    rc = take_sockets(egress, &sockets, err);
+    egress->ending = rc < 0; /* nothing leaves; it goes with the session */
+    if (!rc) tell_enforced(egress);
+  }
+  close_sockets(&sockets);
+  return egress ? rc : -1;
+}
+
+int mcg_egress_set(mcg_session *session, mcg_policy *policy, mcg_error **err)
+{
+  if (check_change(session, policy, err) < 0) return -1;
+  if (!session->egress) {
+    if (mcg_policy_allows_nothing(policy) && session->config->plan.network == MCG_NETWORK_NONE &&
+        !session->egress_coming)
+      return 0; /* as it is */
+    if (start_late(session, policy, err) < 0) return -1;
+  }
+  mcg_egress *egress = session->egress;
   mcg_policy_ref(policy);
   mcg_policy_unref(egress->policy);
   egress->policy = policy;

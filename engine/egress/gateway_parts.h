@@ -57,7 +57,7 @@ struct mcg_egress {
   unsigned handles;   /* to be closed before it is freed */
   unsigned listeners; /* what a sandbox makes the engine hold, by asking for names */
   bool six;           /* the sandbox has IPv6 */
-  bool redirected;    /* the sandbox was made so that every connection is redirected */
+  bool redirected;    /* the sandbox, or its late gateway, was made so that all are redirected */
   bool ending;
   mcg_wait ended;   /* mcg_egress_end waits here for tasks and handles */
   uv_timer_t pause; /* descriptors ran out: listeners are held until then */

@@ -126,11 +126,12 @@ static int add_users(mcg_jail *jail, int rootfs, const char *base)
                                                         : write_names(jail, base, "group", &group);
 }
 
-/* With a gateway names are asked of its stub, whatever the rootfs says, as are its own host's. */
+/* With a gateway, which may come later, names are asked of its stub, whatever the rootfs says, as are its
+ * own host's. */
 static int add_resolver(mcg_jail *jail, int rootfs, const char *base)
 {
   static mcg_names text = {.len = sizeof MCG_RESOLVER - 1, .text = MCG_RESOLVER};
-  if (jail->spec->network != MCG_NET_GATEWAY) return 0;
+  if (jail->spec->network == MCG_NET_HOST) return 0;
   if (write_names(jail, base, "resolv.conf", &text) < 0) return -1;
   int hosts = mcg_sys_openat2(rootfs, "etc/hosts", O_PATH, MCG_RESOLVE_IN_ROOT);
   if (hosts >= 0) return close(hosts);

@@ -15,6 +15,9 @@
  *   GONE     S  COUNTERS: no process lives, all is freed (answer to DESTROY)
  *   STATS    E  and its answer  STATS  S  COUNTERS
  *   EXITED   S  unasked: the sandbox's init is dead; CODE or SIGNO. The id stays until DESTROY
+ *   GATEWAY  E  REDIRECT [+ fd: a socket in the sandbox's network, from its init, which is asked where that
+ *               is if this user may not look] for one that was made without a gateway
+ *   WAYS     S  SOCKET* [+ as many fds], fields and kinds of HELLO (protocol.h); or FAILED
  *   CLOSE    E  [+ fds] to be closed behind everything else: the kernel takes milliseconds over a packet
  *               socket, and the engine has none to spare
  *   REAP     E  FLAG dry run; answered by REAPED S TEXT* ("kind name") of what dead engines left
@@ -36,7 +39,9 @@ enum mcg_spawn_op {
   MCG_S_EXITED,
   MCG_S_REAP,
   MCG_S_REAPED,
-  MCG_S_CLOSE
+  MCG_S_CLOSE,
+  MCG_S_GATEWAY,
+  MCG_S_WAYS
 };
 
 enum mcg_spawn_tag {
@@ -94,8 +99,8 @@ enum mcg_spawn_tag {
   MCG_SU_UID,  /* u32; absent: one that is free */
   MCG_SU_GID,  /* u32; absent: the uid's number */
   /* of CREATE, too */
-  MCG_ST_REDIRECT,  /* u32 1, with MCG_NET_GATEWAY: TCP connections are redirected (gateway.h) */
-  MCG_ST_AUTHORITY, /* text: a certificate in PEM that the sandbox is to believe in */
+  MCG_ST_REDIRECT, /* u32 1, with MCG_NET_GATEWAY or in GATEWAY: TCP connections are redirected (gateway.h) */
+  MCG_ST_AUTHORITY,     /* text: a certificate in PEM that the sandbox is to believe in */
   MCG_ST_AUTHORITY_HASH /* u32: of its subject, as OpenSSL names files */
 };
 

@@ -18,10 +18,12 @@
 #include "box.h"
 #include "jail.h"
 #include "kernel.h"
+#include "late.h"
 #include "place.h"
 #include "range.h"
 
 #define PACKET_MAX 65536
+#define FDS_MAX 8 /* with one packet */
 #define ENGINE_FD 3
 #define ENGINE_PIDFD 4
 #define RETRY_MS 20 /* for a group that somebody was still leaving */
@@ -51,7 +53,7 @@ static void say(mcg_spawner_state *state, uint32_t op, uint32_t id, const mcg_wi
                            {.iov_base = body ? body->data : NULL, .iov_len = body ? body->len : 0}};
   union {
     struct cmsghdr align;
-    char bytes[CMSG_SPACE(2 * sizeof(int))];
+    char bytes[CMSG_SPACE(MCG_SOCKETS * sizeof(int))];
   } control = {0};
   struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
   if (fd_count) {
@@ -502,6 +504,59 @@ static void stats(mcg_spawner_state *state, uint32_t id)
   say_failed(state, id, &failure);
 }
 
+/* What is made in its network stays there: nobody else gets that. As root the kernel says which it is;
+ * for others it does not, since init lets nobody look at it, and a socket of it does. */
+static int gateway_late(mcg_spawner_state *state, mcg_box *box, bool redirect, int socket,
+                        mcg_gateway *ways)
+{
+  box->stashed = false;
+  int net = state->root ? space_of(state, box, "net") : mcg_net_of_socket(socket);
+  int rc = mcg_gateway_late(net, redirect, ways), error = errno;
+  if (net >= 0) close(net);
+  errno = error;
+  return rc;
+}
+
+static void say_ways(mcg_spawner_state *state, uint32_t id, const mcg_gateway *ways)
+{
+  int fds[MCG_SOCKETS];
+  size_t count = 0;
+  mcg_wire body;
+  mcg_wire_init(&body);
+  for (uint64_t kind = 0; kind < MCG_SOCKETS; kind++) {
+    if (ways->sockets[kind] < 0) continue;
+    mcg_wire_put_u64(&body, MCG_TAG_SOCKET, kind);
+    fds[count++] = ways->sockets[kind];
+  }
+  say(state, MCG_S_WAYS, id, &body, fds, count);
+  mcg_wire_fini(&body);
+}
+
+static void give_gateway(mcg_spawner_state *state, uint32_t id, const uint8_t *body, size_t len,
+                         int socket)
+{
+  bool redirect = false;
+  mcg_reader reader = mcg_reader_of(body, len);
+  mcg_field field;
+  mcg_gateway ways;
+  mcg_failure failure;
+  while (mcg_reader_next(&reader, &field))
+    if (field.tag == MCG_ST_REDIRECT) redirect = mcg_field_u64(&field) != 0;
+  mcg_box *box = find(state, id);
+  if (!box || box->dead || box->kind != MCG_KIND_JAIL) {
+    mcg_failure_set(&failure, "gateway", ENOENT, "no sandbox %u", id);
+    say_failed(state, id, &failure);
+    return;
+  }
+  if (gateway_late(state, box, redirect, socket, &ways) == 0) {
+    say_ways(state, id, &ways);
+  } else {
+    mcg_failure_set(&failure, ways.redirecting ? "redirect" : "gateway", errno, "%s", ways.failed);
+    say_failed(state, id, &failure);
+  }
+  mcg_gateway_close(&ways);
+}
+
 static void reap(mcg_spawner_state *state, uint32_t id, const uint8_t *body, size_t len)
 {
   bool dry = false;
@@ -516,7 +571,8 @@ static void reap(mcg_spawner_state *state, uint32_t id, const uint8_t *body, siz
   mcg_wire_fini(&out);
 }
 
-static void hear(mcg_spawner_state *state, const uint8_t *packet, size_t len)
+/* `fd`: what came with it first, or -1. */
+static void hear(mcg_spawner_state *state, const uint8_t *packet, size_t len, int fd)
 {
   uint32_t head[2];
   if (len < sizeof head) return;
@@ -527,27 +583,27 @@ static void hear(mcg_spawner_state *state, const uint8_t *packet, size_t len)
   case MCG_S_CREATE: create(state, head[1], body, len); break;
   case MCG_S_DESTROY: destroy(state, head[1]); break;
   case MCG_S_STATS: stats(state, head[1]); break;
+  case MCG_S_GATEWAY: give_gateway(state, head[1], body, len, fd); break;
   case MCG_S_REAP: reap(state, head[1], body, len); break;
   default: break; /* a newer engine asks for what is not here */
   }
 }
 
-static void drop_descriptors(mcg_spawner_state *state, struct msghdr *message)
+static size_t take_descriptors(struct msghdr *message, int fds[FDS_MAX])
 {
+  size_t count = 0;
   for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
        header = CMSG_NXTHDR(message, header))
     if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
-      for (size_t i = 0; i < (header->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
-        int fd;
-        memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
-        mcg_stash_close(&state->stash, fd);
-      }
+      for (size_t i = 0; i < (header->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++)
+        memcpy(&fds[count++], CMSG_DATA(header) + i * sizeof *fds, sizeof *fds);
+  return count;
 }
 
 static void listen_to_engine(mcg_spawner_state *state)
 {
   static uint8_t packet[PACKET_MAX];
-  char control[CMSG_SPACE(8 * sizeof(int))] __attribute__((aligned(sizeof(size_t))));
+  char control[CMSG_SPACE(FDS_MAX * sizeof(int))] __attribute__((aligned(sizeof(size_t))));
   struct iovec vector = {.iov_base = packet, .iov_len = sizeof packet};
   struct msghdr message = {.msg_iov = &vector,
                            .msg_iovlen = 1,
@@ -559,8 +615,11 @@ static void listen_to_engine(mcg_spawner_state *state)
     state->over = true;
     return;
   }
-  drop_descriptors(state, &message); /* MCG_S_CLOSE needs no more than that */
-  if (!(message.msg_flags & MSG_TRUNC)) hear(state, packet, (size_t)len);
+  int fds[FDS_MAX];
+  size_t count = take_descriptors(&message, fds);
+  if (!(message.msg_flags & MSG_TRUNC)) hear(state, packet, (size_t)len, count ? fds[0] : -1);
+  for (size_t i = 0; i < count; i++)
+    mcg_stash_close(&state->stash, fds[i]); /* MCG_S_CLOSE needs no more than that */
 }
 
 /* How long nothing may happen before there is something to do; -1: for ever. */

@@ -52,6 +52,7 @@ struct mcg_session {
   struct mcg_keeper *keeper;       /* keeper.c: it is served to others; or NULL */
   struct mcg_remote *remote;       /* resume.c: another engine's; or NULL */
   struct mcg_egress *egress;       /* gateway.c: the way out; or NULL */
+  bool egress_coming;              /* one is being made for a sandbox that had none */
   struct mcg_authority *authority; /* what programs inside believe, where TLS ends here; or NULL */
   uint64_t net_in, net_out; /* what went through it, once that is over; and its last events */
   json_t *net_log;

@@ -44,13 +44,9 @@ void mcg_stream_close(mcg_stream *stream);
 int mcg_stream_hold(const mcg_stream *stream);
 /* ---- sockets of the sandbox's network (direct carrier only) ----------------------------------- */
 
-/* What a sandbox with a gateway handed over with its HELLO, each looked at; -1 where there is none. The
- * caller's from here on; asked again there are none. All are non-blocking. `stub_tcp` and `redirected`
- * listen; with a redirect every TCP connection to another address than loopback's comes there, names'
- * included, and LISTEN is not needed. `refused`: see egress/refusal.h; close it by mcg_spawner_close. */
-typedef struct mcg_gateway_sockets {
-  int stub_udp, stub_tcp, refused, redirected[2]; /* IPv4, IPv6 */
-} mcg_gateway_sockets;
+/* What a sandbox with a gateway handed over with its HELLO, each looked at. The caller's from here on;
+ * asked again there are none. With a redirect LISTEN is not needed. `refused`: see egress/refusal.h; close
+ * it by mcg_spawner_close. */
 void mcg_stream_gateway_sockets(mcg_stream *stream, mcg_gateway_sockets *out);
 
 /* A listening TCP socket in the sandbox's network, non-blocking, at exactly this address and port; IPv6

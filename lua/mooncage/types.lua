@@ -455,7 +455,7 @@ function Task:status() end
 ---@field labels table<string, string>
 ---@field tenant string?
 ---@field created_at number seconds since 1970
----@field enforcement table<string, string> mechanism -> what is in force
+---@field enforcement table<string, string> mechanism -> what was in force when it was opened
 ---@field warnings string[]
 ---@field working_directory string
 ---@field project string? the directory whose view the workspace is
@@ -559,8 +559,10 @@ function Session:expose(port, options) end
 function Session:processes() end
 
 ---Another network policy: new connections are judged by it at once, and those that it does not allow are
----cut. Waits until what it listens on is there. `unsupported` where the session was opened without one. A
----tenant's session never reaches what it could not when it was opened: the policy lies within that one.
+---cut. Waits until what it listens on is there. A session that was opened with "none" is given its way out
+---then; `terminate_tls` needs a session that was opened with such a rule. `unsupported` with the host's
+---network. A tenant's session never reaches what it could not when it was opened: the policy lies within
+---that one.
 ---@param policy "none"|"open"|mooncage.Network
 ---@return true? ok, mooncage.Error? err
 function Session:set_network(policy) end

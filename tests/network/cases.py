@@ -650,18 +650,6 @@ print(#assert(session:network_log()) == #log)
 
 
 @case
-def a_session_without_a_gateway_cannot_be_given_one(t):
-    ran = t.script("""
-local mooncage = require "mooncage"
-local session = assert(mooncage.open { audit = false })
-local none, err = session:set_network { allow = { "good.test:443" } }
-print(none, err.code, err.fix ~= nil, #assert(session:network_log()))
-session:close()
-""")
-    assert ran.out == "nil\tunsupported\ttrue\t0\n", ran
-
-
-@case
 def a_session_that_stays_keeps_its_gateway(t):
     made = t.mooncage("create", "--ttl", "60s", "--best-effort", "--allow", "good.test:8080")
     assert made.code == 0, made

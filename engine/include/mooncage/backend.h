@@ -113,6 +113,13 @@ typedef struct mcg_place {
   void *state;                   /* the backend's own */
 } mcg_place;
 
+/* The sockets of a gateway in a sandbox's network, non-blocking; -1 where there is none. `stub_tcp` and
+ * `redirected` listen; with a redirect every TCP connection to another address than loopback's comes
+ * there, names' included. `refused` sees what the kernel refuses. */
+typedef struct mcg_gateway_sockets {
+  int stub_udp, stub_tcp, refused, redirected[2]; /* IPv4, IPv6 */
+} mcg_gateway_sockets;
+
 struct mcg_backend {
   const char *id; /* "jail": the error tag, the log tag and the Lua name */
   mcg_family family;
@@ -131,6 +138,11 @@ struct mcg_backend {
   /* Says more of a candidate from its options, which were checked. NULL: networks are none and the
    * host's, nothing else is special. */
   void (*traits)(const struct json_t *options, mcg_traits *traits);
+
+  /* A gateway for a place that was made with MCG_NETWORK_NONE and the direct carrier: its sockets, the
+   * caller's. `of_network` is a socket in the place's network, and stays the caller's. */
+  int (*gateway)(mcg_session *session, mcg_place *place, int of_network, bool redirect,
+                 mcg_gateway_sockets *out, mcg_error **err) MCG_PARKS;
 };
 
 /* ---- services ----------------------------------------------------------------------------- */

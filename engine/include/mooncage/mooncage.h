@@ -332,9 +332,11 @@ MCG_API int mcg_session_processes(mcg_session *session, mcg_text_done done, void
 
 /* Another network policy: the value of the key `network` as JSON ("none", "open" or a table; "host":
  * `invalid`). New connections are judged by it at once, and those that it does not allow are cut.
- * Completes when what it listens on is there. A session that was opened without a policy has no way out
- * that could be changed: `unsupported`; more ports than it was made for: `unenforceable`. A tenant's
- * session never reaches what it could not when it was opened: the policy lies within that one. */
+ * Completes when what it listens on is there. A session that was opened with "none" is given its way out
+ * then. The host's network, or a backend without networks: `unsupported`; more ports than the gateway was
+ * made for, or TLS that ends there in a session that was opened without: `unenforceable`; a program inside
+ * listens on port 53, or another change is under way: `conflict`. A tenant's session never reaches what it
+ * could not when it was opened: the policy lies within that one. */
 MCG_API int mcg_session_set_network(mcg_session *session, const char *network, size_t len,
                                     mcg_done done, void *data, mcg_error **err);
 /* The last thousand connections and refusals as a JSON list, oldest first: [{"at","protocol","name",
