@@ -4,6 +4,7 @@
  * A socket is watched for reading while the flow out of it is empty, for writing while the flow into it
  * is not: so a reader that stops also stops the writer, by TCP's own window. */
 #include "relay.h"
+#include "service/linger.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -59,7 +60,7 @@ static void relay_end(mcg_relay *relay, mcg_relay_reason reason, int number, int
     mcg_traffic_leave(&relay->flows[i].waiter);
     free(relay->flows[i].buffer);
     if (reason == MCG_RELAY_FINISHED)
-      close(relay->fds[i]);
+      mcg_close_now(relay->fds[i]);
     else
       mcg_socket_reset(relay->fds[i]);
   }

@@ -6,6 +6,7 @@
 #include "await.h"
 #include "dns_message.h"
 #include "gateway_parts.h"
+#include "service/linger.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -186,7 +187,7 @@ static void tcp_main(void *arg)
   mcg_error *error = NULL;
   while (tcp_one(self, &error) == 0) continue;
   mcg_error_free(error); /* the other side has gone, or talks nonsense: nobody wants to know */
-  close(self->fd);
+  mcg_close_now(self->fd);
   self->egress->questions--;
   free(self);
 }
@@ -206,7 +207,7 @@ static void tcp_ready(mcg_watch *watch)
     mcg_error_free(error);
     if (self) watch->egress->questions--;
     free(self);
-    close(fd);
+    mcg_close_now(fd);
   }
 }
 

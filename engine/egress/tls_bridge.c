@@ -4,6 +4,7 @@
  * that this system believes. Where that fails the program's request is answered with 502, which says why:
  * nothing of it has left. */
 #include "tls_bridge_parts.h"
+#include "service/linger.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -42,7 +43,7 @@ static void bridge_end(mcg_tls_bridge *bridge, mcg_relay_reason reason, int side
   for (int i = 0; i < 2; i++) {
     uv_close((uv_handle_t *)&bridge->sides[i].poll, handle_closed);
     if (reason == MCG_RELAY_FINISHED)
-      close(bridge->sides[i].fd);
+      mcg_close_now(bridge->sides[i].fd);
     else
       mcg_socket_reset(bridge->sides[i].fd);
   }

@@ -7,6 +7,7 @@
 #include "audit/audit.h"
 #include "egress/relay.h"
 #include "keeper.h"
+#include "service/linger.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -129,7 +130,7 @@ static void visit_run(void *arg)
                                        .data = self};
     if (mcg_relay_start(to->engine->loop, &options, &self->relay, &error) == 0) return;
   }
-  if (inside >= 0) close(inside);
+  if (inside >= 0) mcg_close_now(inside);
   if (error && error->code != MCG_UNAVAILABLE && error->code != MCG_CANCELED)
     mcg_log(to->engine, MCG_LOG_WARNING, "a connection to port %u of a sandbox: %s", to->port,
             error->message);

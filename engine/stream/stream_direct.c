@@ -3,6 +3,7 @@
  * Descriptors that arrive are hostile: the exact number, pipes (or the master of a PTY) and nothing
  * else. Nothing that is done with them waits. */
 #include "stream_parts.h"
+#include "service/linger.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -66,11 +67,11 @@ static size_t take_descriptors(struct msghdr *message, int fds[MCG_FDS_MAX])
       if (count < MCG_FDS_MAX)
         fds[count++] = fd;
       else
-        close(fd);
+        mcg_close_now(fd);
     }
   }
   if (!wrong) return count;
-  for (size_t i = 0; i < count; i++) close(fds[i]);
+  for (size_t i = 0; i < count; i++) mcg_close_now(fds[i]);
   return SIZE_MAX;
 }
 
@@ -98,7 +99,7 @@ static void packet_came(mcg_stream *stream, struct msghdr *message, size_t len)
                      starved ? frame.fds : count);
   }
   for (size_t i = 0; count != SIZE_MAX && i < count; i++)
-    if (fds[i] >= 0) close(fds[i]);
+    if (fds[i] >= 0) mcg_close_now(fds[i]);
 }
 
 /* ---- descriptors of a command ------------------------------------------------------------- */
@@ -126,7 +127,7 @@ static void flow_close(mcg_flow *flow)
   if (flow->has_poll) uv_close((uv_handle_t *)&flow->poll, flow_closed);
   flow->has_poll = flow->reading = false;
   if (flow->fd < 0) return;
-  close(flow->fd);
+  mcg_close_now(flow->fd);
   flow->fd = -1;
   give_back(flow->channel);
 }
@@ -137,7 +138,7 @@ static void stdin_close(mcg_channel *channel)
   if (channel->in_has_poll) uv_close((uv_handle_t *)&channel->in_poll, stdin_closed);
   channel->in_has_poll = channel->in_writing = false;
   if (channel->in_fd < 0) return;
-  close(channel->in_fd);
+  mcg_close_now(channel->in_fd);
   channel->in_fd = -1;
   give_back(channel);
 }

@@ -1,6 +1,7 @@
 /* stream_sockets.c: sockets that a sandbox makes for the engine in its own network: those of HELLO, and
  * the answers to LISTEN and CONNECT. All are hostile: each is looked at before anybody uses it. */
 #include "stream_parts.h"
+#include "service/linger.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -88,7 +89,7 @@ bool mcg_stream_take_sockets(mcg_stream *stream, const uint8_t *body, size_t len
 void mcg_stream_drop_sockets(mcg_stream *stream)
 {
   for (int i = 0; i < MCG_SOCKETS; i++)
-    if (stream->sockets[i] >= 0) close(mcg_steal_fd(&stream->sockets[i]));
+    if (stream->sockets[i] >= 0) mcg_close_now(mcg_steal_fd(&stream->sockets[i]));
 }
 
 void mcg_stream_gateway_sockets(mcg_stream *stream, mcg_gateway_sockets *out)
@@ -191,7 +192,7 @@ static int ask(mcg_stream *stream, mcg_frame_type type, const struct sockaddr *a
     *err = mcg_steal_pointer(&self->lost);
     rc = -1;
   }
-  if (rc < 0 && self->fd >= 0) close(self->fd);
+  if (rc < 0 && self->fd >= 0) mcg_close_now(self->fd);
   mcg_error_free(self->lost);
   return rc;
 }
@@ -220,7 +221,7 @@ static void lie_told(mcg_later *later)
 /* Who hears of the loss runs from the loop, and here is a fiber. */
 static int impostor(mcg_stream *stream, asking *self, mcg_error **err)
 {
-  close(self->fd);
+  mcg_close_now(self->fd);
   if (!stream->lied) {
     stream->lied = true;
     stream->refs++;
@@ -301,7 +302,7 @@ static int stream_connect(mcg_stream *stream, const struct sockaddr *address, in
     struct sockaddr_storage peer = {0};
     socklen_t size = sizeof number, peer_size = sizeof peer;
     if (wait_connected(stream->engine, self.fd, err) < 0) {
-      close(self.fd);
+      mcg_close_now(self.fd);
       return -1;
     }
     if (getsockopt(self.fd, SOL_SOCKET, SO_ERROR, &number, &size) < 0) number = errno;
@@ -312,7 +313,7 @@ static int stream_connect(mcg_stream *stream, const struct sockaddr *address, in
     *fd = self.fd;
     return 0;
   }
-  if (self.fd >= 0) close(self.fd);
+  if (self.fd >= 0) mcg_close_now(self.fd);
   return mcg_fail(err, MCG_UNAVAILABLE,
                   number == ECONNREFUSED ? "start a program in the sandbox that listens there"
                                          : NULL,

@@ -230,6 +230,39 @@ static void a_reader_that_stops_stops_the_writer(void **state)
   bridge_down(&self);
 }
 
+/* Whoever made the listener may have told its connections to wait when they are closed: an hour here,
+ * for a program that never reads what was sent to it. */
+static void the_sandbox_cannot_make_a_close_wait(void **state)
+{
+  (void)state;
+  static char block[1 << 16];
+  const struct linger hour = {.l_onoff = 1, .l_linger = 3600};
+  const int little = 4096;
+  int near[2], far[2];
+  mcg_error *err = NULL;
+  bridge self = {.engine = engine_with(NULL)};
+  tcp_pair(near);
+  tcp_pair(far);
+  self.near = near[0];
+  self.far = far[0];
+  setsockopt(near[0], SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+  setsockopt(near[1], SOL_SOCKET, SO_LINGER, &hour, sizeof hour);
+  mcg_traffic_init(&self.traffic, self.engine->loop, 0, 0);
+  const mcg_relay_options options = {
+      .near = near[1], .far = far[1], .traffic = &self.traffic, .ended = on_end, .data = &self};
+  assert_int_equal(mcg_relay_start(self.engine->loop, &options, &self.relay, &err), 0);
+  for (int i = 0; i < 4; i++)
+    assert_int_equal(send(self.far, block, sizeof block, 0), sizeof block);
+  shutdown(self.far, SHUT_WR);
+  shutdown(self.near, SHUT_WR);
+  turn_until(self.engine, &self.over);
+  assert_int_equal(self.end.reason, MCG_RELAY_FINISHED);
+  size_t got = 0;
+  for (ssize_t n; (n = recv(self.near, block, sizeof block, 0)) > 0;) got += (size_t)n;
+  assert_int_equal(got, 4 * sizeof block); /* what was sent is not lost by that */
+  bridge_down(&self);
+}
+
 static void silence_ends_it(void **state)
 {
   (void)state;
@@ -334,6 +367,7 @@ int main(void)
       cmocka_unit_test(an_end_is_passed_on_in_whatever_round),
       cmocka_unit_test(what_came_before_a_reset_is_delivered),
       cmocka_unit_test(a_reader_that_stops_stops_the_writer),
+      cmocka_unit_test(the_sandbox_cannot_make_a_close_wait),
       cmocka_unit_test(silence_ends_it),
       cmocka_unit_test(a_total_ends_it_once_it_is_spent),
       cmocka_unit_test(a_total_that_is_just_enough_does_not_end_it),

@@ -47,6 +47,25 @@ static int a_listener(void)
 {
   return inet(SOCK_STREAM, 0, true);
 }
+/* Full of what nobody reads, and told to wait an hour for that when it is closed. Its other end stays. */
+static int other_end = -1;
+static int one_that_lingers(void)
+{
+  const struct linger hour = {.l_onoff = 1, .l_linger = 3600};
+  int listener = a_listener(), fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), little = 4096;
+  struct sockaddr_in name;
+  socklen_t size = sizeof name;
+  char block[4096] = {0};
+  setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+  assert_int_equal(getsockname(listener, (void *)&name, &size), 0);
+  assert_int_equal(connect(fd, (void *)&name, size), 0);
+  if (other_end >= 0) close(other_end);
+  other_end = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+  close(listener);
+  while (send(fd, block, sizeof block, MSG_DONTWAIT) > 0) continue;
+  assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &hour, sizeof hour), 0);
+  return fd;
+}
 static int a_unix_socket(void)
 {
   return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -188,6 +207,19 @@ static void another_than_was_asked_for(void **state)
   }
 }
 
+/* Who closes it must not wait. */
+static void one_that_makes_a_close_wait(void **state)
+{
+  (void)state;
+  const uint64_t stub = MCG_SOCKET_STUB_TCP;
+  other_end = inet(SOCK_STREAM, 0, false);
+  refuses_hello(&stub, 1, one_that_lingers, 1);
+  refuses_hello(&stub, 0, one_that_lingers, 1); /* nobody said that it comes */
+  refuses_answer(false, one_that_lingers, 1);
+  refuses_answer(true, one_that_lingers, 2);
+  close(other_end);
+}
+
 /* To another place than was asked for. */
 static void a_connection_elsewhere(void **state)
 {
@@ -273,6 +305,7 @@ int main(void)
       CASE(more_and_fewer_than_said),
       CASE(one_that_nobody_takes),
       CASE(another_than_was_asked_for),
+      CASE(one_that_makes_a_close_wait),
       CASE(a_connection_elsewhere),
       CASE(what_was_asked_for),
       CASE(an_answer_that_is_late),

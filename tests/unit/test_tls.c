@@ -29,7 +29,7 @@ typedef struct scene {
   peer program, server;
   bool over, made;
   uint64_t idle_ms;
-  int little;
+  int little, near; /* near: the bridge's, borrowed */
   mcg_tls_bridge_end end;
   char why[256];
   mcg_rule rule;
@@ -123,6 +123,13 @@ static void on_end(void *data, const mcg_tls_bridge_end *end)
   snprintf(self->why, sizeof self->why, "%s", end->error ? end->error->message : "");
 }
 
+/* How much the kernel holds between the bridge and the program. */
+static void hold(scene *self, int program, int bytes)
+{
+  setsockopt(program, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+  setsockopt(self->near, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
 /* A connection to `name`, at which the server shows itself as `shown`, signed by `by`. */
 static void connect_as(scene *self, const char *name, const char *shown, mcg_authority *by,
                        const mcg_tls_trust *trust)
@@ -133,10 +140,8 @@ static void connect_as(scene *self, const char *name, const char *shown, mcg_aut
   const mcg_rule *rules[] = {&self->rule};
   tcp_pair(near);
   tcp_pair(far);
-  if (self->little) { /* what the kernel holds between the bridge and the program */
-    setsockopt(near[0], SOL_SOCKET, SO_RCVBUF, &self->little, sizeof self->little);
-    setsockopt(near[1], SOL_SOCKET, SO_SNDBUF, &self->little, sizeof self->little);
-  }
+  self->near = near[1];
+  if (self->little) hold(self, near[0], self->little);
   self->program.fd = near[0];
   self->server.fd = far[0];
   assert_int_equal(mcg_authority_identity(by, shown, &identity, &err), 0);
@@ -368,7 +373,7 @@ static void one_connection_is_not_all_that_the_loop_does(void **state)
 /* A program that reads on after a while has all of an answer whose server is long gone. */
 static void wait_for_the_reader(bool half_closed)
 {
-  enum { BODY = 110000, PAUSE_MS = 3000 };
+  enum { BODY = 110000, PAUSE_MS = 2500 };
   static char body[BODY + 1];
   scene s;
   char head[128];
@@ -391,6 +396,7 @@ static void wait_for_the_reader(bool half_closed)
     uv_run(s.engine->loop, UV_RUN_NOWAIT);
     usleep(10000);
   }
+  hold(&s, s.program.fd, 1 << 20);
   while (!s.program.gone) {
     turn(&s);
     got += s.program.len;
@@ -398,6 +404,7 @@ static void wait_for_the_reader(bool half_closed)
   }
   assert_int_equal(got, want);
   assert_true(s.program.closed);
+  shutdown(s.program.fd, SHUT_WR);
   until_over(&s);
   assert_int_equal(s.end.relay.reason, MCG_RELAY_FINISHED);
   scene_down(&s);
