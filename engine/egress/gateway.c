@@ -561,6 +561,6 @@ json_t *mcg_egress_log(const mcg_session *session)
 
 void mcg_egress_moved(const mcg_session *session, uint64_t *in, uint64_t *out)
 {
-  *in = session->egress ? session->egress->traffic.in : session->net_in;
-  *out = session->egress ? session->egress->traffic.out : session->net_out;
+  *in = session->exposed_in + (session->egress ? session->egress->traffic.in : session->net_in);
+  *out = session->exposed_out + (session->egress ? session->egress->traffic.out : session->net_out);
 }

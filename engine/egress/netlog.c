@@ -38,6 +38,7 @@ static json_t *table_of(const mcg_net_event *event)
 {
   json_t *table = json_object();
   if (!table) return NULL;
+  set_text(table, "direction", event->direction);
   set_text(table, "name", event->name);
   set_text(table, "address", event->address);
   if (event->port) json_object_set_new(table, "port", json_integer(event->port));

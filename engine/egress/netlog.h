@@ -10,6 +10,7 @@
 #define MCG_NETLOG_DENIALS 100 /* a second; what is over is counted */
 
 typedef struct mcg_net_event { /* strings are borrowed; NULL: not known */
+  const char *direction;       /* "in": to a port that is exposed; NULL: out */
   const char *name, *address;
   unsigned port;        /* 0: none */
   const char *protocol; /* "tcp", "udp", "dns" */

@@ -2,10 +2,11 @@
  * inside. Whoever connects is given a connection that init makes within the sandbox's network, so that
  * no way leads from there to here: what the sandbox has it has from those who asked for it.
  *
- * A connection is a fiber until the other end is there, and a relay from then on. */
+ * A connection is a fiber until the other end is there, and a relay from then on. Each is told to the
+ * audit log as those of the way out are, but for their direction. */
 #include "expose.h"
 #include "audit/audit.h"
-#include "egress/relay.h"
+#include "egress/netlog.h"
 #include "keeper.h"
 #include "service/linger.h"
 #include <errno.h>
@@ -15,7 +16,8 @@
 #include <sys/un.h>
 
 #define BACKLOG 128
-#define VISITS_MAX 512   /* at once, of one port */
+#define VISITS 64        /* at once, of one port, unless it is said: as those of the way out */
+#define IDLE_MS 60000    /* the same, in which nothing moves */
 #define VISITS_A_TURN 32 /* accepted, before others get their turn */
 #define PAUSE_MS 100     /* where this process has no descriptor for another */
 
@@ -26,11 +28,14 @@ typedef struct visit { /* one connection */
   exposure *to;
   int fd; /* until the relay has it */
   mcg_relay *relay;
+  mcg_net_entry *entry; /* it stands in the log */
 } visit;
 
 struct mcg_exposure {
   exposure *next;
-  mcg_session *session; /* NULL once it is over */
+  mcg_session *session; /* NULL once it is over; then it is */
+  mcg_session *held;    /* by this, for what is still to be told */
+  mcg_netlog *log;
   mcg_engine *engine;
   uint16_t port, host_port;
   char *path; /* of a unix socket; or NULL */
@@ -39,7 +44,8 @@ struct mcg_exposure {
   uv_poll_t poll;
   uv_timer_t pause;
   visit *visits;
-  size_t count;
+  size_t count, most;
+  uint64_t idle_ms;
 };
 
 /* ---- life --------------------------------------------------------------------------------- */
@@ -47,6 +53,8 @@ struct mcg_exposure {
 static void unref(exposure *self)
 {
   if (--self->refs) return;
+  mcg_netlog_free(self->log);
+  if (self->held) mcg_session_let_go(self->held);
   free(self->path);
   free(self);
 }
@@ -56,9 +64,12 @@ static void handle_closed(uv_handle_t *handle)
   unref(handle->data);
 }
 
-static void visit_end(visit *self)
+/* Out of the list first: telling may wait. */
+static void visit_end(visit *self, const char *dialled, const mcg_error *error,
+                      const mcg_relay_end *end)
 {
   exposure *to = self->to;
+  mcg_session *session = to->session ? to->session : to->held;
   if (self->before)
     self->before->after = self->after;
   else
@@ -66,21 +77,33 @@ static void visit_end(visit *self)
   if (self->after) self->after->before = self->before;
   to->count--;
   if (self->fd >= 0) mcg_socket_reset(self->fd);
+  if (end) {
+    session->exposed_in += end->in;
+    session->exposed_out += end->out;
+  }
+  if (self->entry) mcg_netlog_finish(self->entry, dialled, error, end);
   free(self);
   unref(to);
 }
 
+static visit *relayed(const exposure *self)
+{
+  visit *v = self->visits;
+  while (v && !v->relay) v = v->after;
+  return v;
+}
+
 static void exposure_end(exposure *self)
 {
+  self->held = self->session;
   self->session = NULL;
+  mcg_session_hold(self->held);
   uv_close((uv_handle_t *)&self->poll, handle_closed);
   uv_close((uv_handle_t *)&self->pause, handle_closed);
   close(self->fd);
   if (self->path) unlink(self->path);
-  for (visit *v = self->visits, *next; v; v = next) { /* those without a relay end themselves */
-    next = v->after;
-    if (v->relay) mcg_relay_cut(v->relay);
-  }
+  visit *v;
+  while ((v = relayed(self))) mcg_relay_cut(v->relay); /* those without end themselves */
   unref(self);
 }
 
@@ -97,8 +120,14 @@ void mcg_exposures_end(mcg_session *session)
 
 static void relay_ended(void *data, const mcg_relay_end *end)
 {
-  (void)end;
-  visit_end(data);
+  visit *self = data;
+  auto_error mcg_error *error = NULL;
+  if (end->reason == MCG_RELAY_IDLE)
+    mcg_fail(&error, MCG_TIMEOUT, "give expose a longer idle_s", "nothing moved for %.3g s",
+             (double)self->to->idle_ms / 1000);
+  else if (end->reason == MCG_RELAY_CUT)
+    mcg_fail(&error, MCG_CANCELED, NULL, "the session ended");
+  visit_end(self, NULL, error, end);
 }
 
 /* Servers stand on either loopback: one of "localhost" may have taken either. */
@@ -123,9 +152,13 @@ static void visit_run(void *arg)
   exposure *to = self->to;
   auto_error mcg_error *error = NULL;
   int inside = -1;
-  if (to->session && connect_inside(to, &inside, &error) == 0 && to->session) {
-    const mcg_relay_options options = {.near = mcg_steal_fd(&self->fd),
-                                       .far = mcg_steal_fd(&inside),
+  const mcg_net_event event = {
+      .direction = "in", .port = to->port, .protocol = "tcp", .rule = "expose"};
+  if (to->session && mcg_netlog_start(to->log, &event, &self->entry, &error) == 0 && to->session &&
+      connect_inside(to, &inside, &error) == 0 && to->session) {
+    const mcg_relay_options options = {.near = mcg_steal_fd(&inside),
+                                       .far = mcg_steal_fd(&self->fd),
+                                       .idle_ms = to->idle_ms,
                                        .ended = relay_ended,
                                        .data = self};
     if (mcg_relay_start(to->engine->loop, &options, &self->relay, &error) == 0) return;
@@ -134,14 +167,27 @@ static void visit_run(void *arg)
   if (error && error->code != MCG_UNAVAILABLE && error->code != MCG_CANCELED)
     mcg_log(to->engine, MCG_LOG_WARNING, "a connection to port %u of a sandbox: %s", to->port,
             error->message);
-  visit_end(self);
+  visit_end(self, NULL, error, NULL);
+}
+
+static void tell_too_many(const exposure *to)
+{
+  char reason[96];
+  snprintf(reason, sizeof reason, "%zu connections to it are open, which is its `connections`",
+           to->most);
+  mcg_netlog_denied(to->log, &(mcg_net_event){.direction = "in",
+                                              .port = to->port,
+                                              .protocol = "tcp",
+                                              .rule = "connections",
+                                              .reason = reason});
 }
 
 static void visit_begin(exposure *to, int take_fd)
 {
   auto_error mcg_error *error = NULL;
-  visit *self = to->count < VISITS_MAX ? calloc(1, sizeof *self) : NULL;
+  visit *self = to->count < to->most ? calloc(1, sizeof *self) : NULL;
   if (!self) {
+    if (to->count >= to->most) tell_too_many(to);
     mcg_socket_reset(take_fd);
     return;
   }
@@ -150,7 +196,8 @@ static void visit_begin(exposure *to, int take_fd)
   to->visits = self;
   to->count++;
   to->refs++;
-  if (mcg_fiber_start(to->engine, visit_run, self, NULL, &error) < 0) visit_end(self);
+  if (mcg_fiber_start(to->engine, visit_run, self, NULL, &error) < 0)
+    visit_end(self, NULL, NULL, NULL);
 }
 
 static void listener_polled(uv_poll_t *poll, int status, int events);
@@ -225,6 +272,8 @@ static int watch(exposure *self, mcg_error **err)
 typedef struct asking {
   mcg_session *session;
   uint16_t port, host_port;
+  size_t connections;
+  uint64_t idle_ms;
   char *path;
   char url[160];
   mcg_text_done done;
@@ -239,10 +288,14 @@ static exposure *make(asking *ask, mcg_error **err)
                      .engine = ask->session->engine,
                      .port = ask->port,
                      .host_port = ask->host_port,
+                     .most = ask->connections ? ask->connections : VISITS,
+                     .idle_ms = ask->idle_ms ? ask->idle_ms : IDLE_MS,
                      .fd = -1,
                      .refs = 1};
-  int rc = ask->path ? mcg_keeper_listen(ask->path, SOCK_STREAM, &self->fd, err)
-                     : listen_on_loopback(self, err);
+  int rc = mcg_netlog_new(ask->session, &self->log, err);
+  if (rc == 0)
+    rc = ask->path ? mcg_keeper_listen(ask->path, SOCK_STREAM, &self->fd, err)
+                   : listen_on_loopback(self, err);
   if (rc == 0) {
     self->path = mcg_steal_pointer(&ask->path);
     if (self->path)
@@ -318,6 +371,10 @@ int mcg_session_expose(mcg_session *session, const mcg_expose_spec *spec, mcg_te
   ask->session = session;
   ask->port = spec->port;
   ask->host_port = spec->host_port;
+  if (spec->size > offsetof(mcg_expose_spec, idle_ms)) { /* a caller of an older header has none */
+    ask->connections = spec->connections;
+    ask->idle_ms = spec->idle_ms;
+  }
   ask->done = done;
   ask->data = data;
   mcg_session_hold(session);

@@ -56,7 +56,8 @@ struct mcg_session {
   struct mcg_authority *authority; /* what programs inside believe, where TLS ends here; or NULL */
   uint64_t net_in, net_out; /* what went through it, once that is over; and its last events */
   json_t *net_log;
-  struct mcg_exposure *exposures; /* expose.c: its ports that the host may reach */
+  uint64_t exposed_in, exposed_out; /* moved by connections to its ports that have ended */
+  struct mcg_exposure *exposures;   /* expose.c: its ports that the host may reach */
 };
 
 /* session.c, for resume.c too. The config is the session's, also on failure. */

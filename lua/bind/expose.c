@@ -30,7 +30,7 @@ static uint16_t check_port(lua_State *L, double value, const char *what)
 /* session:expose(port, { host_port = number, path = string }) -> url | nil, err */
 int mcg_lua_session_expose(lua_State *L)
 {
-  static const char *const keys[] = {"host_port", "path", NULL};
+  static const char *const keys[] = {"host_port", "path", "connections", "idle_s", NULL};
   mcg_lua_session *s = mcg_lua_check_session(L, 1);
   lua_settop(L, 3);
   if (lua_type(L, 2) != LUA_TNUMBER)
@@ -41,6 +41,8 @@ int mcg_lua_session_expose(lua_State *L)
   double host_port = mcg_lua_number_field(L, 3, "host_port", "expose", 0, 1, 65535);
   if (host_port != 0) spec.host_port = check_port(L, host_port, "host_port");
   spec.path = mcg_lua_text_field(L, 3, "path", "expose");
+  spec.connections = (uint32_t)mcg_lua_number_field(L, 3, "connections", "expose", 0, 1, 1e6);
+  spec.idle_ms = (uint64_t)(mcg_lua_number_field(L, 3, "idle_s", "expose", 0, 0.001, 1e6) * 1000);
   mcg_task *task = mcg_lua_enter(L);
   if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
   mcg_error *err = NULL;

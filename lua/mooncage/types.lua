@@ -548,9 +548,10 @@ function Session:restore_workspace(from) end
 ---on to this port inside, on its loopback, until the session is closed. Waits, but not for a server: until
 ---one listens inside, clients are reset. `host_port`: of 127.0.0.1; default: one that is free, taken:
 ---`conflict`. `path`: instead, a unix socket in a directory of mode 0700 of yours; a port of the host's
----loopback can be reached by all users of the host. A session on the host's network: `unsupported`.
+---loopback can be reached by all users of the host. `connections`: at once; 64, one more is reset. `idle_s`:
+---a connection on which nothing moves for so long is cut; 60. A session on the host's network: `unsupported`.
 ---@param port integer
----@param options { host_port: integer?, path: string? }?
+---@param options { host_port: integer?, path: string?, connections: integer?, idle_s: number? }?
 ---@return string? url, mooncage.Error? err "http://127.0.0.1:PORT" or "unix:PATH"
 function Session:expose(port, options) end
 

@@ -69,7 +69,7 @@ describe("expose", function()
 
   it("leads many connections to a port inside", function()
     with_both({}, function(session, outside)
-      local url = assert(session:expose(8080))
+      local url = assert(session:expose(8080, { connections = 103 }))
       assert.truthy(url:match "^http://127%.0%.0%.1:%d+$", url)
       serve(session, "127.0.0.1", 8080)
       assert.equal("ONE TWO THREE", ask(outside, url, "one", "two", "three"))
@@ -186,6 +186,42 @@ except ConnectionResetError: print("reset", flush=True)
       assert.is_nil(url)
       assert.equal("invalid", err.code)
     end)
+  end)
+
+  it("counts its connections, has a limit of them, and cuts those on which nothing moves", function()
+    local directory = support.temporary()
+    local log = directory .. "/log"
+    with_both({ audit = { type = "jsonl", path = log } }, function(session, outside)
+      local url = assert(session:expose(8080, { connections = 1, idle_s = 1 }))
+      serve(session, "127.0.0.1", 8080)
+      assert.equal("ABC", ask(outside, url, "abc"))
+      local waiting = assert(outside:start { "python3", "-c", [[
+import socket, sys
+where = sys.argv[1].rsplit("/", 1)[1].rsplit(":", 1)
+c = socket.create_connection(where)
+c.sendall(b"a"); c.recv(1); print("connected", flush=True)
+try: socket.create_connection(where).recv(1); print("second", flush=True)
+except ConnectionResetError: print("crowded", flush=True)
+try: c.recv(1); print("end", flush=True)
+except ConnectionResetError: print("idle", flush=True)
+]], url })
+      local text = ""
+      repeat
+        local more = waiting:read()
+        text = text .. (more or "")
+      until not more
+      assert.equal("connected\ncrowded\nidle\n", text)
+      assert.equal(4, session:usage().net_in_bytes)
+      assert.equal(4, session:usage().net_out_bytes)
+      session:close()
+      local lines = support.read_file(log)
+      local function has(pattern) assert.truthy(lines:find(pattern), pattern .. lines) end
+      has '"detail":{"direction":"in","port":8080,"protocol":"tcp"}'
+      has '"bytes_in":3,"bytes_out":3,"ended":"finished"'
+      has '"ended":"idle"'
+      has "1 connections to it are open"
+    end)
+    support.host("rm -rf " .. directory)
   end)
 
   it("stands in the audit log before anybody is let in", function()

@@ -355,6 +355,8 @@ typedef struct mcg_expose_spec {
   uint16_t host_port; /* of 127.0.0.1; 0: one that is free. One that is taken: `conflict` */
   const char
       *path; /* instead: a unix socket, absolute, in a directory of mode 0700 of this user's */
+  uint32_t connections; /* at once; 0: 64. One more is reset */
+  uint64_t idle_ms;     /* a connection on which nothing moves for so long is cut; 0: 60000 */
 } mcg_expose_spec;
 /* The text is the URL, "http://127.0.0.1:PORT" or "unix:PATH". A session on the host's own network, or
  * with the framed carrier: `unsupported`. */
