@@ -58,8 +58,30 @@ static bool judge(mcg_connection *self, const mcg_address *address, mcg_verdict 
   return mcg_policy_judge(self->policy, &target, verdict);
 }
 
+/* Does the rule want a name in TLS that nobody has looked at yet? */
+static bool owes_greeting(const mcg_connection *self, const mcg_verdict *verdict)
+{
+  return verdict->sni && !verdict->terminate_tls && !self->greeted;
+}
+
+static int greet(mcg_connection *self, mcg_error **err)
+{
+  if (mcg_hello_check(self, err) < 0) return -1;
+  self->greeted = true;
+  return 0;
+}
+
+/* Also what was ended from outside before it was let through. Takes the error. */
+static int denied_by(mcg_connection *self, const char *rule, mcg_error *take_error)
+{
+  const char *why = take_error->code != MCG_CANCELED ? take_error->message : self->cut;
+  if (why) denied(self, NULL, rule, why);
+  mcg_error_free(take_error);
+  return -1;
+}
+
 /* Name and port before anything is looked up, then every address that the name has. -1: it was told why
- * not; or nothing is to be told, since it was ended from outside. */
+ * not. */
 static int decide(mcg_connection *self, mcg_resolved *resolved, mcg_verdict *verdict)
 {
   mcg_error *error = NULL;
@@ -73,9 +95,7 @@ static int decide(mcg_connection *self, mcg_resolved *resolved, mcg_verdict *ver
   } else if (self->proxied) { /* what is behind the name the proxy knows */
     *resolved = (mcg_resolved){.count = 0};
   } else if (mcg_resolve(self->egress->resolver, self->name, resolved, &error) < 0) {
-    if (error->code != MCG_CANCELED) denied(self, NULL, NULL, error->message);
-    mcg_error_free(error);
-    return -1;
+    return denied_by(self, NULL, error);
   } else if (resolved->status != MCG_RESOLVED) {
     char reason[160];
     snprintf(reason, sizeof reason, "%s",
@@ -88,10 +108,8 @@ static int decide(mcg_connection *self, mcg_resolved *resolved, mcg_verdict *ver
     denied(self, &resolved->list[i], verdict->rule, verdict->reason);
     return -1;
   }
-  if (!verdict->sni || verdict->terminate_tls || mcg_hello_check(self, &error) == 0) return 0;
-  if (error->code != MCG_CANCELED) denied(self, NULL, verdict->rule, error->message);
-  mcg_error_free(error);
-  return -1;
+  if (!owes_greeting(self, verdict) || greet(self, &error) == 0) return 0;
+  return denied_by(self, verdict->rule, error);
 }
 
 /* ---- carrying ----------------------------------------------------------------------------- */
@@ -185,11 +203,16 @@ static bool judge_now(mcg_connection *self, mcg_verdict *verdict)
 static int reach(mcg_connection *self, const mcg_resolved *resolved, mcg_verdict *verdict,
                  mcg_error **err)
 {
-  int far;
+  int far, rc = 0;
   if (dial(self, resolved, &far, err) < 0) return -1;
-  if (judge_now(self, verdict)) return carry(self, verdict, far, err);
-  mcg_socket_reset(far); /* the policy was changed meanwhile */
-  return mcg_fail(err, MCG_CANCELED, NULL, "%s", verdict->reason);
+  bool may = judge_now(self, verdict); /* the policy may have been changed meanwhile */
+  if (may && owes_greeting(self, verdict)) {
+    rc = greet(self, err);
+    may = rc == 0 && judge_now(self, verdict);
+  }
+  if (may) return carry(self, verdict, far, err);
+  mcg_socket_reset(far);
+  return rc < 0 ? -1 : mcg_fail(err, MCG_CANCELED, NULL, "%s", verdict->reason);
 }
 
 static mcg_error *why_cut(mcg_connection *self)
@@ -366,4 +389,6 @@ void mcg_connection_judge_again(mcg_connection *self)
     mcg_connection_cut(self, "the network policy was changed, and allows it no longer");
   else if (self->bridge || (self->relay && verdict.terminate_tls))
     mcg_connection_cut(self, "the network policy was changed, and with it where TLS ends");
+  else if (self->relay && owes_greeting(self, &verdict))
+    mcg_connection_cut(self, "the network policy was changed, and wants a name in TLS (sni)");
 }

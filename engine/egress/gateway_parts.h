@@ -76,6 +76,7 @@ struct mcg_connection {
   const char *name;    /* that `wanted` stands for, the gateway's; NULL: none */
   mcg_address dialled; /* judged, and connected to */
   bool connected;      /* `dialled` holds */
+  bool greeted;        /* its ClientHello was looked at: `sni` is kept */
   bool proxied;        /* it leaves through the proxy, by name: nothing was looked up */
   mcg_fiber *fiber;
   mcg_relay *relay; /* while it runs; or */

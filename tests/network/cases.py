@@ -650,6 +650,37 @@ print(#assert(session:network_log()) == #log)
 
 
 @case
+def another_policy_may_want_the_name_in_tls(t):
+    """What was let through without one ends, and who is still asked for one is told of in the log."""
+    ran = t.script("""
+local mooncage = require "mooncage"
+local session = assert(mooncage.open { audit = { type = "jsonl", path = LOG },
+  network = { allow = { "good.test:7010" } } })
+local script = [[
+import socket
+s = socket.create_connection(("good.test", 7010), 20)
+if %d: print(s.recv(6).decode(), end="", flush=True)
+else: print("silent", flush=True)
+try: print(s.recv(6))
+except ConnectionResetError: print("reset")
+]]
+local sni = { allow = { { host = "good.test", port = 7010, sni = true } } }
+for step, network in ipairs { sni, "none" } do
+  local process = assert(session:start { "python3", "-c", script:format(2 - step) })
+  assert(process:read())
+  assert(session:exec "sleep 0.3")
+  assert(session:set_network(network))
+  print(process:read())
+  assert(process:wait())
+end
+session:close()
+""")
+    assert ran.out == "reset\n\nreset\n\n", ran
+    assert t.events("finish")[0]["error"]["code"] == "canceled", t.events()
+    t.denied("allows it no longer", name="good.test", port=7010)
+
+
+@case
 def a_session_that_stays_keeps_its_gateway(t):
     made = t.mooncage("create", "--ttl", "60s", "--best-effort", "--allow", "good.test:8080")
     assert made.code == 0, made
