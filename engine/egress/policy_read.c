@@ -43,33 +43,37 @@ static bool is_token(const char *name)
 }
 
 /* A piece of a value: text, or {secret = text}. */
-static int read_piece(const json_t *value, const mcg_where *where, const char **out,
+static int read_piece(const json_t *value, const mcg_where *where, const char **out, bool *hidden,
                       mcg_error **err)
 {
   static const char *const keys[] = {"secret", NULL};
   const json_t *secret = json_object_get(value, "secret");
+  *hidden = secret != NULL;
   if (secret && mcg_check_keys(value, keys, where, err) < 0) return -1;
   return mcg_check_string(secret ? secret : value, where, out, err);
 }
 
 /* One piece or a list of them, one behind the other. What is wrong is told without the value. */
-static int read_value(const json_t *value, const mcg_where *where, char **out, mcg_error **err)
+static int read_value(const json_t *value, const mcg_where *where, mcg_header *out, mcg_error **err)
 {
   bool list = json_is_array(value);
   size_t count = list ? json_array_size(value) : 1, len = 0;
-  char *text = calloc(1, VALUE_MAX + 1);
-  if (!text) return no_memory(err);
-  *out = text; /* the rule's from here on */
+  char *text = out->value = calloc(1, VALUE_MAX + 1); /* the rule's from here on */
+  char *secrets = out->secrets = calloc(2, VALUE_MAX + 1);
+  if (!text || !secrets) return no_memory(err);
   for (size_t i = 0; i < count; i++) {
     const mcg_where item = {.up = where, .index = i};
     const char *piece;
-    if (read_piece(list ? json_array_get(value, i) : value, list ? &item : where, &piece, err) < 0)
+    bool hidden;
+    if (read_piece(list ? json_array_get(value, i) : value, list ? &item : where, &piece, &hidden,
+                   err) < 0)
       return -1;
     size_t more = strlen(piece);
     if (more > VALUE_MAX - len)
       return mcg_check_fail(where, err, NULL, "it is longer than %d bytes", VALUE_MAX);
     memcpy(text + len, piece, more);
     len += more;
+    if (hidden && more) secrets = stpcpy(secrets, piece) + 1;
   }
   if (len == 0) return mcg_check_fail(where, err, "check what the secret is set to", "it is empty");
   for (size_t i = 0; i < len; i++)
@@ -109,7 +113,7 @@ static int read_headers(const json_t *headers, const mcg_where *where, mcg_rule 
       return mcg_check_fail(&at, err, "leave it out", "this header cannot be set by a rule");
     rule->header_count++;
     if (!(header->name = strdup(name))) return no_memory(err);
-    if (read_value(value, &at, &header->value, err) < 0) return -1;
+    if (read_value(value, &at, header, err) < 0) return -1;
   }
   return 0;
 }

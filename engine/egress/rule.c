@@ -311,6 +311,12 @@ void mcg_rule_fini(mcg_rule *rule)
   for (size_t i = 0; i < rule->header_count; i++) {
     if (rule->headers[i].value)
       explicit_bzero(rule->headers[i].value, strlen(rule->headers[i].value));
+    for (char *at = rule->headers[i].secrets; at && *at;) {
+      size_t len = strlen(at);
+      explicit_bzero(at, len);
+      at += len + 1;
+    }
+    free(rule->headers[i].secrets);
     free(rule->headers[i].name);
     free(rule->headers[i].value);
   }

@@ -23,6 +23,7 @@ typedef struct mcg_ports {
 /* A header that is set on the way out. The value is a secret; both are free of CR, LF and NUL. */
 typedef struct mcg_header {
   char *name, *value;
+  char *secrets; /* those of its pieces that are one, each with a NUL, and one more; or NULL */
 } mcg_header;
 
 typedef enum mcg_rule_kind {

@@ -302,10 +302,12 @@ static int no_memory(mcg_error **err)
   return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a connection");
 }
 
-/* The value, and what of it is the secret itself: "Bearer SECRET". */
-static bool strike(mcg_tls_bridge *bridge, const char *value)
+/* The value, and what of it is the secret itself: what was said to be one, and "Bearer SECRET". */
+static bool strike(mcg_tls_bridge *bridge, const char *value, const char *secrets)
 {
   const char *word = strrchr(value, ' ');
+  for (size_t len; secrets && (len = strlen(secrets)) > 0; secrets += len + 1)
+    if (len >= STRIKE_MIN && !mcg_secrets_add(bridge->secrets, secrets, len)) return false;
   if (strlen(value) >= STRIKE_MIN && !mcg_secrets_add(bridge->secrets, value, strlen(value)))
     return false;
   return !word || strlen(word + 1) < STRIKE_MIN ||
@@ -341,7 +343,7 @@ static bool copy_headers(mcg_tls_bridge *bridge)
       set->value = at;
       at = stpcpy(at, header->value) + 1;
       bridge->rule.count++;
-      if (!strike(bridge, set->value)) return false;
+      if (!strike(bridge, set->value, header->secrets)) return false;
     }
   return true;
 }

@@ -260,6 +260,7 @@ static void secrets_and_options(void **state)
   assert_true(verdict.allowed && verdict.terminate_tls);
   assert_string_equal(verdict.rules[0]->headers[0].name, "Authorization");
   assert_string_equal(verdict.rules[0]->headers[0].value, "Bearer tok");
+  assert_memory_equal(verdict.rules[0]->headers[0].secrets, "tok\0", 5);
   assert_true(mcg_policy_terminates(policy));
   ask(policy, &(question){"b.test:443", NULL, true, "b.test:443", NULL});
   ask(policy, &(question){"b.test:80", NULL, false, NULL, NULL});

@@ -238,6 +238,27 @@ static void the_server_gets_the_secret_and_the_program_does_not(void **state)
   scene_down(&s);
 }
 
+/* Where it stands in the middle of the value, or there are two, each is masked by itself. */
+static void a_secret_within_the_value_is_not_given_back(void **state)
+{
+  (void)state;
+  scene s;
+  scene_up(&s);
+  s.header = (mcg_header){.name = "Cookie",
+                          .value = "id=tok-0123456789; key=k-98765432; v=1",
+                          .secrets = "tok-0123456789\0k-98765432\0"};
+  connect_as(&s, "api.test", "api.test", s.public, s.believer);
+  say(&s, &s.program, ASK);
+  expect(&s, &s.server,
+         "GET /a HTTP/1.1\r\nHost: api.test\r\nCookie: id=tok-0123456789; key=k-98765432; v=1\r\n"
+         "Accept-Encoding: identity\r\n\r\n");
+  say(&s, &s.server,
+      "HTTP/1.1 200 OK\r\nX-Id: tok-0123456789\r\nContent-Length: 11\r\n\r\nk-98765432.");
+  expect(&s, &s.program,
+         "HTTP/1.1 200 OK\r\nX-Id: **************\r\nContent-Length: 11\r\n\r\n**********.");
+  scene_down(&s);
+}
+
 /* Nothing of a request goes to a server that is not who it should be. */
 static void refuse_server(const char *shown, bool signed_by_public, const char *why)
 {
@@ -481,6 +502,7 @@ int main(void)
   setenv("OPENSSL_CONF", "/nonexistent", 1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_server_gets_the_secret_and_the_program_does_not),
+      cmocka_unit_test(a_secret_within_the_value_is_not_given_back),
       cmocka_unit_test(verifies_the_server),
       cmocka_unit_test(a_program_that_does_not_believe_ends_it),
       cmocka_unit_test(large_bodies_wait_for_their_reader),
