@@ -64,8 +64,9 @@ Written by `tests/escape/run --write-table`. Every line is a test in `tests/esca
 attack works without the sandbox, then it is tried inside, as root and as an ordinary user. The ids are those of the
 corpus of attacks that the project keeps; `XA` are our own. `tests/escape/run ID...` runs the rows of that name.
 
-The machine that runs them all has cgroup v1 and Linux 6.18; `tests/vm/run` runs them on Debian with cgroup v2 and
-systemd. What a row needs beyond that stands in its last column; where it is missing the row is skipped and says so.
+The machine that runs them all has cgroup v1 and Linux 6.18; `tests/vm/run` runs a choice of them, and with `--all` all,
+on Debian with cgroup v2 and systemd. What a row needs beyond that stands in its last column; where it is missing the
+row is skipped and says so.
 
 | outcome | what it means |
 |---|---|
