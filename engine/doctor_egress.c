@@ -140,7 +140,8 @@ static void try_policy(mcg_engine *engine, json_t *checks, const char *address,
   auto_error mcg_error *error = NULL;
   auto_free char *out = NULL;
   auto_free char *config =
-      mcg_format("{\"audit\":false,\"network\":{\"allow\":[\"%s:%d\"]}}", address, both[0].port);
+      mcg_format("{\"audit\":false,\"network\":{\"proxy\":false,\"allow\":[\"%s:%d\"]}}", address,
+                 both[0].port);
   auto_free char *shell = mcg_format(command, address, both[0].port, address, both[1].port);
   mcg_session *session = config && shell ? mcg_doctor_open(engine, config, &error) : NULL;
   if (session) {

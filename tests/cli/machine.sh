@@ -3,6 +3,9 @@
 
 check "doctor" gives 0 '*' 'mooncage doctor'
 check "doctor names the mechanisms" shows seccomp 'mooncage doctor'
+# Its own trial stays on this machine, where no proxy reaches.
+check "doctor finds the same with a proxy that nobody listens at" gives 0 '' \
+  'egress() { mooncage doctor | grep "egress gateway"; }; diff <(egress) <(https_proxy=http://127.0.0.1:9 egress)'
 check "reap" gives 0 '*' 'mooncage reap'
 check "reap --dry-run" gives 0 '*' 'mooncage reap --dry-run'
 # Engine and spawner killed at once: nobody is left to clean up.
