@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define HUSHED_MS 1
 #define INSIST_MAX 5 /* stops of one stub by its sandbox that are suffered */
 
 static void put_failure(mcg_wire *body, int number, const char *step, const char *text)
@@ -44,7 +45,7 @@ static void close_fd(int *fd)
 
 /* ---- making one --------------------------------------------------------------------------- */
 
-/* Everything but `turn` and `wake`, which an idle stub may be looking at. */
+/* Everything but what an idle stub and its ready child may be looking at: `turn`, `wake`, theirs. */
 static void clear_slot(mcg_server *server, mcg_slot *slot)
 {
   slot->wake = server->wake;
@@ -72,6 +73,7 @@ static mcg_slot *take_slot(mcg_server *server)
 
 static void give_slot(mcg_server *server, mcg_slot *slot)
 {
+  mcg_stub_end_ready(slot);
   slot->next = server->slots;
   server->slots = slot;
 }
@@ -146,7 +148,11 @@ void mcg_command_free(mcg_command *command)
   }
   close_fd(&command->master);
   close_fd(&command->parent_fd);
-  if (slot && slot->pidfd >= 0) close(slot->pidfd);
+  if (slot && slot->pidfd >= 0) {
+    if (slot->ready_fd == slot->pidfd)
+      slot->ready_fd = -1; /* it ended on its way from one to the other */
+    close(slot->pidfd);
+  }
   if (slot) give_slot(command->server, slot);
   free((void *)(uintptr_t)command->launch.paths);
   free(command->arena);
@@ -245,6 +251,15 @@ static int start_builtin(mcg_command *command, mcg_exec *exec)
   return 0;
 }
 
+/* The idle stub's: it runs at once. Nobody waits for the start of one that takes no input. */
+static void start_by_idle(mcg_command *command)
+{
+  command->hushed = (command->flags & ~(uint32_t)MCG_EXEC_BUILTIN) == MCG_EXEC_NO_STDIN;
+  if (command->hushed) command->hushed_ms = mcg_now_ms();
+  mcg_stub_next(command->slot, false);
+  if (!command->hushed) signal_process(command->parent_fd, SIGUSR1);
+}
+
 static int start_process(mcg_command *command, mcg_exec *exec)
 {
   memcpy(command->launch.fds, command->theirs, sizeof command->launch.fds);
@@ -252,9 +267,8 @@ static int start_process(mcg_command *command, mcg_exec *exec)
   command->slot->launch = &command->launch;
   command->builtin = exec->flags & MCG_EXEC_BUILTIN;
   if (command->builtin) return start_builtin(command, exec);
-  if (command->parent_fd >=
-      0) { /* the stub is there; were it stopped, it is roused after a while */
-    mcg_stub_next(command->slot, false);
+  if (command->parent_fd >= 0) { /* were it stopped, it is roused after a while */
+    start_by_idle(command);
     return 0;
   }
   int pid = mcg_stub_start(command->slot, false, &command->parent_fd);
@@ -322,9 +336,9 @@ bool mcg_command_start(mcg_server *server, mcg_conn *conn, uint32_t channel, con
 
 static void tell_started(mcg_command *command)
 {
-  close_theirs(command);
-  if (!command
-           ->orphaned) { /* else the child may not have executed its program yet, and need them */
+  /* A child whose stub was killed may not have executed its program yet: then it needs all of this. */
+  if (!command->orphaned) {
+    close_theirs(command);
     free((void *)(uintptr_t)command->launch.paths);
     free(command->arena);
     command->launch = (mcg_launch){0};
@@ -351,6 +365,7 @@ static void tell_exit(mcg_command *command)
 {
   mcg_slot *slot = command->slot;
   command->exited = true;
+  close_theirs(command);
   close_fd(&command->master);
   mcg_relay_exited(command);
   if (!command->conn) return;
@@ -396,6 +411,7 @@ static void adopt(mcg_command *command, unsigned flags)
   command->orphaned = true;
   command->server->orphans = true;
   if (flags & MCG_SLOT_STARTED) return;
+  if (command->slot->pidfd < 0) command->slot->pidfd = command->slot->ready_fd;
   if (command->slot->pidfd < 0) {
     command->slot->error = ECHILD;
     command->slot->step = MCG_STEP_FORK;
@@ -428,6 +444,7 @@ bool mcg_command_over(mcg_command *command)
   if (server->idle) {
     command->leaving = true;
     mcg_stub_next(command->slot, true);
+    signal_process(command->parent_fd, SIGUSR1);
     return false;
   }
   if (command->slot->pidfd >= 0) close(command->slot->pidfd);
@@ -477,9 +494,26 @@ void mcg_command_signal(mcg_command *command, int signo)
   signal_process(command->builtin ? command->parent_fd : command->slot->pidfd, signo);
 }
 
+/* Until it has started, the command is what waits for its turn, or is on its way. */
+static void signal_starting(mcg_command *command, int signo)
+{
+  const mcg_slot *slot = command->slot;
+  if (!command->started) signal_process(slot->pidfd >= 0 ? slot->pidfd : slot->ready_fd, signo);
+}
+
 void mcg_command_rouse(mcg_command *command)
 {
   signal_process(command->parent_fd, SIGCONT);
+  signal_starting(command, SIGCONT);
+}
+
+bool mcg_command_hushed(mcg_command *command)
+{
+  if (!command->hushed || command->started || command->gone) return false;
+  if (mcg_now_ms() - command->hushed_ms < HUSHED_MS) return true;
+  command->hushed = false;
+  signal_process(command->parent_fd, SIGUSR1);
+  return false;
 }
 
 void mcg_command_insist(mcg_command *command)
@@ -507,6 +541,7 @@ void mcg_command_kill(mcg_command *command)
     return;
   }
   atomic_store_explicit(&command->slot->kill, 1, memory_order_release);
+  signal_starting(command, SIGKILL);
   signal_process(command->parent_fd, SIGCONT);
   signal_process(command->parent_fd, SIGUSR1);
   if (command->orphaned) signal_process(command->slot->pidfd, SIGKILL);

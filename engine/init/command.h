@@ -46,9 +46,11 @@ typedef struct mcg_command {
   mcg_launch launch;
   void *arena; /* what launch points into; freed once it has started */
   mcg_slot *slot;
-  pid_t parent;               /* the stub; or the built-in itself */
-  int parent_fd;              /* its pidfd, -1: it is dead and waited for */
-  bool builtin, leaving;      /* leaving: the stub was told to */
+  pid_t parent;          /* the stub; or the built-in itself */
+  int parent_fd;         /* its pidfd, -1: it is dead and waited for */
+  bool builtin, leaving; /* leaving: the stub was told to */
+  bool hushed; /* its start need not be told at once: most are over in a moment, and told whole */
+  uint64_t hushed_ms;         /* since when */
   bool started, exited, gone; /* has been told */
   bool orphaned;              /* the stub was killed: init is the parent now */
   uint64_t early;             /* signals that came before the process did, a bit each */
@@ -70,7 +72,8 @@ bool mcg_command_start(mcg_server *server, mcg_conn *conn, uint32_t channel, con
 mcg_command *mcg_command_find(mcg_server *server, mcg_conn *conn, uint32_t channel);
 void mcg_command_step(mcg_command *command); /* looks at its slot and tells what is new */
 void mcg_command_signal(mcg_command *command, int signo);
-void mcg_command_rouse(mcg_command *command); /* its stub, should that have been stopped */
+void mcg_command_rouse(mcg_command *command);  /* its stub, should that have been stopped */
+bool mcg_command_hushed(mcg_command *command); /* after a millisecond its stub is asked: false */
 /* The same for one whose command has ended. A sandbox that stops it time and again loses it, and with it
  * the knowledge of whose its processes are: then they are the whole sandbox's. */
 void mcg_command_insist(mcg_command *command);

@@ -65,12 +65,20 @@ static bool look_at(int proc, const char *pid, seen *out)
   return true;
 }
 
+static bool is_ready(const mcg_slot *slot, uint32_t pid)
+{
+  return slot && (uint32_t)atomic_load(&slot->ready) == pid;
+}
+
 static bool is_ours(const mcg_server *server, uint32_t pid, uint32_t init)
 {
   if (pid == init || pid == (uint32_t)getpid()) return true;
   if (server->idle && pid == (uint32_t)server->idle_parent) return true;
-  for (const mcg_command *command = server->commands; command; command = command->next)
+  if (is_ready(server->idle, pid)) return true;
+  for (const mcg_command *command = server->commands; command; command = command->next) {
     if (command->parent_fd >= 0 && (uint32_t)command->parent == pid) return true;
+    if (is_ready(command->slot, pid)) return true;
+  }
   return false;
 }
 

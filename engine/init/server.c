@@ -20,6 +20,7 @@
 #define CLOSE_RANGE_CLOEXEC (1U << 2)
 #endif
 
+#define HUSHED_TICK_MS 1
 #define KILL_TICK_MS 10
 #define ORPHAN_TICK_MS 250
 #define SETTLE_MS 200 /* of quiet, until the main processes are watched, too */
@@ -300,6 +301,8 @@ static void sweep_commands(mcg_server *server)
 
 static int next_timeout(const mcg_server *server)
 {
+  for (mcg_command *command = server->commands; command; command = command->next)
+    if (mcg_command_hushed(command)) return HUSHED_TICK_MS;
   for (const mcg_command *command = server->commands; command; command = command->next)
     if (command->killing && !command->gone) return KILL_TICK_MS;
   for (const mcg_command *command = server->commands; command; command = command->next)

@@ -17,15 +17,23 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1U << 1)
+#endif
 #ifndef CLONE_PIDFD
 #define CLONE_PIDFD 0x00001000
 #endif
 
 #define PAGE ((size_t)4096)
 #define STACK ((size_t)16384)
-#define SLOT_BYTES (PAGE + STACK + PAGE) /* guard, stack, slot */
+#define STACKS (2 * (PAGE + STACK)) /* each behind a guard: the ready child's, the stub's */
+#define SLOT_BYTES (STACKS + PAGE)
 #define KERNEL_SIGSET 8
 #define OOM_AFTER_NS 1000000
+#define OOM_AGAIN_NS 20000
+#define OOM_TRIES 500
+#define KILL_AGAIN_NS 1000000
+#define STARTING_NS 10000000
 
 _Static_assert(sizeof(mcg_slot) <= PAGE, "a slot fits its page");
 
@@ -40,19 +48,21 @@ mcg_slot *mcg_slot_new(void)
 {
   char *base = mmap(NULL, SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) return NULL;
-  if (mprotect(base, PAGE, PROT_NONE) < 0) {
+  if (mprotect(base, PAGE, PROT_NONE) < 0 || mprotect(base + STACKS / 2, PAGE, PROT_NONE) < 0) {
     munmap(base, SLOT_BYTES);
     return NULL;
   }
-  return (mcg_slot *)(void *)(base + PAGE + STACK);
+  mcg_slot *slot = (mcg_slot *)(void *)(base + STACKS);
+  slot->pidfd = slot->ready_fd = -1;
+  return slot;
 }
 
 void mcg_slot_free(mcg_slot *slot)
 {
-  if (slot) munmap((char *)slot - PAGE - STACK, SLOT_BYTES);
+  if (slot) munmap((char *)slot - STACKS, SLOT_BYTES);
 }
 
-/* ---- the child of vfork ------------------------------------------------------------------- */
+/* ---- the child ----------------------------------------------------------------------------- */
 
 static void child_fail(mcg_slot *slot, int step, long result)
 {
@@ -115,7 +125,6 @@ static __attribute__((noreturn)) void child_main(mcg_slot *slot)
 {
   const mcg_launch *launch = slot->launch;
   long result = 0;
-  slot->pid = (int)mcg_sys3(SYS_setsid, 0, 0, 0); /* the stub may be killed before it can say so */
   for (int i = 0; i < 3 && result >= 0; i++) result = mcg_sys3(SYS_dup3, launch->fds[i], i, 0);
   if (result < 0) child_fail(slot, MCG_STEP_STREAMS, result);
   if (launch->terminal) {
@@ -134,12 +143,56 @@ static __attribute__((noreturn)) void child_main(mcg_slot *slot)
   __builtin_unreachable();
 }
 
+static __attribute__((noreturn)) void now_main(mcg_slot *slot)
+{
+  slot->pid = (int)mcg_sys3(SYS_setsid, 0, 0, 0); /* the stub may be killed before it can say so */
+  child_main(slot);
+}
+
+static void wait_turn(mcg_slot *slot, int turn)
+{
+  while (atomic_load(&slot->turn) == turn)
+    mcg_sys(SYS_futex, (long)&slot->turn, FUTEX_WAIT, turn, 0, 0);
+}
+
+static void ready_main(void *data)
+{
+  mcg_slot *slot = data;
+  int pid = (int)mcg_sys3(SYS_setsid, 0, 0, 0);
+  atomic_store(&slot->ready, pid);
+  wait_turn(slot, slot->ready_turn);
+  while (atomic_load(&slot->leave)) mcg_sys3(SYS_exit_group, 0, 0, 0);
+  long result = mcg_sys3(SYS_close_range, ~0U, ~0U, CLOSE_RANGE_UNSHARE);
+  slot->pid = pid;
+  slot->pidfd = slot->ready_fd;
+  slot->ready_fd = -1;
+  atomic_store(&slot->ready, 0);
+  if (result < 0) child_fail(slot, MCG_STEP_STREAMS, result);
+  child_main(slot);
+}
+
 /* Returns in the stub only, when the child has executed its program or ended. */
 static __attribute__((noinline)) long start_child(mcg_slot *slot)
 {
   long pid = mcg_sys(SYS_clone, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, 0,
                      (long)&slot->pidfd, 0, 0);
-  if (pid == 0) child_main(slot);
+  if (pid == 0) now_main(slot);
+  return pid;
+}
+
+/* Without CLONE_VFORK: who waits in there counts as the machine's load. The descriptors are shared until the
+ * turn comes, for the command's own are made then. The pid; or -errno: then there is none, and the stub starts
+ * the next command itself. */
+static long make_ready(mcg_slot *slot, int turn)
+{
+  const long flags = CLONE_VM | CLONE_FILES | CLONE_PIDFD | CLONE_CHILD_CLEARTID | SIGCHLD;
+  long can = mcg_sys3(SYS_close_range, ~0U, ~0U, 0); /* Linux 5.9 */
+  if (can < 0) return can;
+  atomic_store(&slot->starting, 1);
+  slot->ready_turn = turn;
+  long pid = mcg_sys_clone(flags, (char *)slot - STACKS / 2, &slot->ready_fd, &slot->starting,
+                           ready_main, slot);
+  if (pid < 0) slot->ready_fd = -1;
   return pid;
 }
 
@@ -230,21 +283,18 @@ static long wait_signal(long seconds, long nanoseconds)
 /* The command becomes what the kernel kills first when memory runs out; not at once, for most are over
  * before they could fill any. Before its exec it cannot be written: the child shares init's memory, and so
  * its files in /proc are not its own, or with hidepid not there. They become its own a moment after vfork
- * lets us go on; what it has forked by then is told too. */
-static void raise_oom_score(int pid, unsigned adjust)
+ * lets us go on; what it has forked by then is told too. False: not yet. */
+static bool raise_oom_score(int pid, unsigned adjust)
 {
   char path[48];
-  long result = -EACCES, patience = OOM_AFTER_NS;
-  for (int i = 0; i < 500 && (result == -EACCES || result == -ENOENT); i++) {
-    if (wait_signal(0, patience) > 0) return; /* it has ended already, or is to */
-    patience = 20000;
-    result = write_oom_score(pid, adjust);
-  }
-  if (result < 0) return;
+  long result = write_oom_score(pid, adjust);
+  if (result == -EACCES || result == -ENOENT) return false;
+  if (result < 0) return true;
   size_t len = put_text(path, "/task/");
   len += put_decimal(path + len, (unsigned)pid);
   path[len + put_text(path + len, "/children")] = 0;
   each_child(open_of_process(pid, path, O_RDONLY), raise_child, adjust);
+  return true;
 }
 
 static void note_exit(mcg_slot *slot, const siginfo_t *info, const struct rusage *usage)
@@ -259,10 +309,14 @@ static void note_exit(mcg_slot *slot, const siginfo_t *info, const struct rusage
   stub_tell(slot, MCG_SLOT_EXITED);
 }
 
+static bool has_ended(const mcg_slot *slot)
+{
+  return atomic_load(&slot->flags) & MCG_SLOT_EXITED;
+}
+
 /* Takes every dead child. False: there is none left, dead or alive. */
 static bool reap(mcg_slot *slot)
 {
-  bool wake = false;
   for (;;) {
     siginfo_t info;
     struct rusage usage;
@@ -270,14 +324,9 @@ static bool reap(mcg_slot *slot)
     long result =
         mcg_sys(SYS_waitid, P_ALL, 0, (long)&info, WEXITED | WNOHANG | __WALL, (long)&usage);
     if (result == -ECHILD) return false;
-    if (result < 0 || info.si_pid == 0) break;
-    if (info.si_pid == slot->pid && !(atomic_load(&slot->flags) & MCG_SLOT_EXITED)) {
-      note_exit(slot, &info, &usage);
-      wake = true;
-    }
+    if (result < 0 || info.si_pid == 0) return true;
+    if (info.si_pid == slot->pid && !has_ended(slot)) note_exit(slot, &info, &usage);
   }
-  if (wake) stub_wake(slot);
-  return true;
 }
 
 static void kill_child(int pid, unsigned signo)
@@ -293,10 +342,52 @@ static void kill_children(void)
   each_child(fd, kill_child, SIGKILL);
 }
 
-/* One command, from its start to the end of its tree. */
-static void run_launch(mcg_slot *slot)
+/* Until nothing is left of the command. Each wake tells what init was not told yet. */
+static void watch_tree(mcg_slot *slot, unsigned oom_adjust)
 {
-  long pid = start_child(slot);
+  int tries = oom_adjust ? OOM_TRIES : 0;
+  bool told = false, told_end = false;
+  for (;;) {
+    bool left = reap(slot), ended = has_ended(slot);
+    if (!left) stub_tell(slot, MCG_SLOT_GONE);
+    if (!left || !told || ended != told_end) stub_wake(slot);
+    if (!left) return;
+    told = true;
+    told_end = ended;
+    if (atomic_load_explicit(&slot->kill, memory_order_acquire)) {
+      kill_children();
+      wait_signal(0, KILL_AGAIN_NS);
+    } else if (tries > 0 && !ended) {
+      bool first = tries-- == OOM_TRIES;
+      if (wait_signal(0, first ? OOM_AFTER_NS : OOM_AGAIN_NS) > 0 && first) continue;
+      if (raise_oom_score(slot->pid, oom_adjust)) tries = 0;
+    } else {
+      wait_signal(60, 0);
+    }
+  }
+}
+
+/* A command that init wants to know of before it ends is one that starts, or has. */
+static void wait_started(mcg_slot *slot, long pid)
+{
+  const struct timespec patience = {0, STARTING_NS};
+  while (atomic_load(&slot->starting)) {
+    siginfo_t info;
+    info.si_pid = 0;
+    mcg_sys(SYS_futex, (long)&slot->starting, FUTEX_WAIT, 1, (long)&patience, 0);
+    mcg_sys(SYS_waitid, P_PID, pid, (long)&info, WEXITED | WNOHANG | WNOWAIT, 0);
+    if (info.si_pid) return;
+  }
+}
+
+/* One command, from its start to the end of its tree. `ready`: the child that has started it; 0: none. */
+static void run_launch(mcg_slot *slot, long ready)
+{
+  long pid = ready;
+  if (ready)
+    wait_started(slot, ready);
+  else
+    pid = start_child(slot);
   if (pid < 0) {
     slot->pidfd =
         -1; /* the kernel may have written a number that it took back: EAGAIN comes late */
@@ -307,30 +398,46 @@ static void run_launch(mcg_slot *slot)
     return;
   }
   slot->pid = (int)pid; /* a child that was killed before its first step has not noted it */
+  if (slot->ready_fd >= 0) slot->pidfd = slot->ready_fd; /* nor that it is a command's now */
+  slot->ready_fd = -1;
   int adjust = slot->error == 0 ? slot->launch->oom_adjust : 0;
   stub_tell(slot, MCG_SLOT_STARTED); /* launch is init's to free from here on */
-  stub_wake(slot);
-  if (adjust > 0) raise_oom_score((int)pid, (unsigned)adjust);
-  while (reap(slot)) {
-    bool killing = atomic_load_explicit(&slot->kill, memory_order_acquire);
-    if (killing) kill_children();
-    wait_signal(killing ? 0 : 60, killing ? 1000000 : 0);
+  watch_tree(slot, adjust > 0 ? (unsigned)adjust : 0);
+}
+
+/* Until the turn has come, or the ready child has died before it: the sandbox killed it. True: it has taken
+ * the turn, or died of it. */
+static bool watch_ready(mcg_slot *slot, int turn, long pid)
+{
+  siginfo_t info;
+  for (;;) {
+    info.si_pid = 0;
+    mcg_sys(SYS_waitid, P_PID, pid, (long)&info, WEXITED | WNOHANG | WNOWAIT, 0);
+    if (atomic_load(&slot->turn) != turn) return true;
+    if (info.si_pid) break; /* dead, and the turn has not come yet */
+    wait_signal(60, 0);
   }
-  stub_tell(slot, MCG_SLOT_GONE);
-  stub_wake(slot);
+  mcg_sys(SYS_waitid, P_PID, pid, (long)&info, WEXITED, 0);
+  atomic_store(&slot->ready, 0);
+  mcg_sys3(SYS_close, slot->ready_fd, 0, 0);
+  slot->ready_fd = -1;
+  return false;
 }
 
 static int stub_main(void *data)
 {
   mcg_slot *slot = data;
-  int turn = slot->done_turn;
   mcg_sys(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-  for (;;) {
-    while (atomic_load(&slot->turn) == turn)
-      mcg_sys(SYS_futex, (long)&slot->turn, FUTEX_WAIT, turn, 0, 0);
-    turn = atomic_load(&slot->turn);
+  for (unsigned launches = 0;; launches++) {
+    int turn = slot->done_turn;
+    /* A sandbox that has had one command may well be over: most are made for one. */
+    bool early = launches != 1 && atomic_load(&slot->turn) == turn;
+    long ready = early ? make_ready(slot, turn) : 0;
+    if (ready > 0 && !watch_ready(slot, turn, ready)) ready = 0;
+    wait_turn(slot, turn);
+    slot->done_turn = atomic_load(&slot->turn);
     if (atomic_load(&slot->leave)) return 0;
-    run_launch(slot);
+    run_launch(slot, ready > 0 ? ready : 0);
   }
 }
 
@@ -339,6 +446,19 @@ void mcg_stub_next(mcg_slot *slot, bool leave)
   atomic_store(&slot->leave, leave);
   atomic_fetch_add(&slot->turn, 1);
   mcg_sys3(SYS_futex, (long)&slot->turn, FUTEX_WAKE, 1);
+}
+
+void mcg_stub_end_ready(mcg_slot *slot)
+{
+  siginfo_t info;
+  if (slot->ready_fd < 0) return;
+  syscall(SYS_pidfd_send_signal, slot->ready_fd, SIGKILL, NULL, 0);
+  while (syscall(SYS_waitid, P_PIDFD, slot->ready_fd, &info, WEXITED | __WALL, NULL) < 0 &&
+         errno == EINTR) {
+  }
+  close(slot->ready_fd);
+  slot->ready_fd = -1;
+  atomic_store(&slot->ready, 0);
 }
 
 int mcg_stub_start(mcg_slot *slot, bool idle, int *pidfd)

@@ -7,7 +7,11 @@
  *
  * Stub and init meet in a slot. Init fills `launch`, the stub writes the results and then a flag
  * (release), and adds to the eventfd. Slots are kept and used again; so is a stub: when its tree is empty it
- * waits for the next launch, or is told to leave. */
+ * waits for the next launch, or is told to leave.
+ *
+ * A stub whose sandbox has a second command, or its first to come, has a child ready: one that has done what
+ * no launch changes, and waits for its turn itself. Then a command starts without a clone, and without its stub,
+ * which sleeps until there is a death to note, or is nudged to say that the command has started. */
 #ifndef MCG_STUB_H
 #define MCG_STUB_H
 
@@ -65,7 +69,12 @@ typedef struct mcg_slot {
   _Atomic int leave; /* that is: to exit */
   _Atomic int kill;
   _Atomic unsigned flags;
-  int pid, pidfd; /* of the command; the pidfd is init's too */
+  int pid, pidfd;    /* of the command; the pidfd is init's too */
+  int ready_turn;    /* the one that the ready child waits out */
+  _Atomic int ready; /* pid of the child that waits for the next turn; 0: there is none */
+  int ready_fd;      /* its pidfd; -1: none. It becomes `pidfd` when the turn has come */
+  _Atomic int
+      starting; /* futex: the kernel makes it 0 when that child has executed its program or ended */
   int code, signo;
   uint64_t cpu_us, maxrss_kb;
   int error, step;
@@ -80,7 +89,9 @@ void mcg_slot_free(mcg_slot *slot);
 /* Starts a stub on the slot's stack, to run its launch at once or to wait for mcg_stub_next. Its pid, and
  * *pidfd; or -errno. */
 int mcg_stub_start(mcg_slot *slot, bool idle, int *pidfd);
-/* Wakes a waiting stub: to run the slot's launch, or to leave. */
+/* Wakes who waits: to run the slot's launch, or to leave. */
 void mcg_stub_next(mcg_slot *slot, bool leave);
+/* Ends the ready child that a dead stub has left behind: it is the caller's own by now. */
+void mcg_stub_end_ready(mcg_slot *slot);
 
 #endif

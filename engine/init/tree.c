@@ -153,7 +153,7 @@ static void finish_frozen(mcg_command *command)
   uint64_t end = mcg_now_ms() + FROZEN_MS;
   kill(-1, SIGSTOP);
   while (mcg_now_ms() < end) {
-    syscall(SYS_pidfd_send_signal, command->parent_fd, SIGCONT, NULL, 0);
+    mcg_command_rouse(command);
     if (atomic_load_explicit(&command->slot->flags, memory_order_acquire) & MCG_SLOT_GONE) break;
     nanosleep(&(struct timespec){0, 1000000}, NULL);
   }
