@@ -1,6 +1,6 @@
 /* redact.c: values that must not be written anywhere, and their removal from what is. As they are
- * known they are also known in hexadecimal, in base64 and percent-encoded, where they are long enough
- * for that to mean something. What a program does to a secret beyond that cannot be caught. */
+ * known they are also known in hexadecimal, in base64 (with either alphabet), percent-encoded and as JSON
+ * has them, where they are long enough for that to mean something. What a program does to a secret beyond that cannot be caught. */
 #include "service/base64.h"
 #include "canonical.h"
 #include "service/sha256.h"
@@ -71,7 +71,7 @@ static bool add_hex(mcg_secrets *secrets, const void *bytes, size_t len, bool up
 
 /* As it is in the base64 of a longer text, `before` bytes into a group of three: without the digits
  * that depend on what is before and behind it too. */
-static bool add_base64(mcg_secrets *secrets, const char *bytes, size_t len, size_t before)
+static bool add_base64(mcg_secrets *secrets, const char *bytes, size_t len, size_t before, bool url)
 {
   static const size_t shared[] = {0, 2, 3}; /* digits at the start */
   size_t total = before + len; /* the last group has as many digits of its own as bytes */
@@ -84,6 +84,8 @@ static bool add_base64(mcg_secrets *secrets, const char *bytes, size_t len, size
   }
   free(padded);
   if (coded) memmove(coded, coded + shared[before], digits);
+  for (size_t i = 0; coded && url && i < digits; i++)
+    coded[i] = (char)(coded[i] == '+' ? '-' : coded[i] == '/' ? '_' : coded[i]);
   return add(secrets, coded, digits, false);
 }
 
@@ -107,13 +109,27 @@ static bool add_percent(mcg_secrets *secrets, const char *bytes, size_t len, boo
   return add(secrets, coded, at, false);
 }
 
+/* Within a string of JSON; some writers escape the slash, too. */
+static bool add_json(mcg_secrets *secrets, const char *bytes, size_t len, bool slash)
+{
+  char *coded = malloc(2 * len);
+  size_t at = 0;
+  for (size_t i = 0; coded && i < len; i++) {
+    if (bytes[i] == '"' || bytes[i] == '\\' || (slash && bytes[i] == '/')) coded[at++] = '\\';
+    coded[at++] = bytes[i];
+  }
+  return add(secrets, coded, at, false);
+}
+
 static bool add_codings(mcg_secrets *secrets, const void *bytes, size_t len)
 {
-  for (size_t before = 0; before < 3; before++)
-    if (!add_base64(secrets, bytes, len, before)) return false;
-  for (int upper = 0; upper < 2; upper++)
-    if (!add_hex(secrets, bytes, len, upper) || !add_percent(secrets, bytes, len, upper))
+  for (int second = 0; second < 2; second++) {
+    for (size_t before = 0; before < 3; before++)
+      if (!add_base64(secrets, bytes, len, before, second)) return false;
+    if (!add_hex(secrets, bytes, len, second) || !add_percent(secrets, bytes, len, second) ||
+        !add_json(secrets, bytes, len, second))
       return false;
+  }
   return true;
 }
 

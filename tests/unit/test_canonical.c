@@ -167,6 +167,29 @@ static void secrets_are_struck_out(void **state)
   mcg_secrets_free(secrets);
 }
 
+/* As Python's json, base64 and PHP's json_encode write it. */
+static void a_secret_in_other_spellings(void **state)
+{
+  (void)state;
+  static const char plain[] = "\164\157\153\057\042\134\077\076\176\377\376\055\145\156\144";
+  static const char *const spellings[] = {
+      "\164\157\153\057\042\134\077\076\176\377\376\055\145\156\144",
+      "\164\157\153\057\134\042\134\134\077\076\176\377\376\055\145\156\144",
+      "\164\157\153\134\057\134\042\134\134\077\076\176\377\376\055\145\156\144",
+      "dG9rLyJcPz5+//4tZW5k", "dG9rLyJcPz5-__4tZW5k"};
+  mcg_secrets *secrets = mcg_secrets_new();
+  assert_true(mcg_secrets_add(secrets, plain, sizeof plain - 1));
+  for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
+    char text[128];
+    size_t len = strlen(spellings[i]);
+    snprintf(text, sizeof text, "<%s>", spellings[i]);
+    mcg_secrets_mask(secrets, text, len + 2);
+    assert_int_equal(strspn(text + 1, "*"), len);
+    assert_true(text[0] == '<' && text[len + 1] == '>');
+  }
+  mcg_secrets_free(secrets);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -174,6 +197,7 @@ int main(void)
       cmocka_unit_test(keys_in_order),
       cmocka_unit_test(strings_escaped),
       cmocka_unit_test(what_is_no_clean_text_is_base64),
+      cmocka_unit_test(a_secret_in_other_spellings),
       cmocka_unit_test(what_is_long_is_cut),
       cmocka_unit_test(secrets_are_struck_out),
   };
