@@ -70,9 +70,10 @@ take_back() {
   return 0
 }
 
-# as_user delegated|plain SUITE
+# as_user delegated|plain SUITE: of the specs one mode of the JIT compiler each; root's run has both.
 as_user() {
-  local how=$1 name=$2 code=0
+  local how=$1 name=$2 code=0 jit=off
+  [ "$how" != delegated ] || jit=on
   make_user_copy || { echo "cannot copy the tree for the ordinary user"; return 1; }
   if [ "$how" = delegated ]; then
     hand_over || { echo "cannot hand cgroup directories over"; return 1; }
@@ -86,7 +87,7 @@ as_user() {
     exec unshare --mount --propagation private bash -c "$(declare -f give_a_name)"'
       give_a_name "$1" || { echo "cannot give the ordinary user a name"; exit 1; }
       shift; exec "$@"' bash "$user_copy/etc" setpriv --reuid "$user_id" --regid "$group_id" --clear-groups --inh-caps=-all -- \
-      env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C HOME="$user_copy/home" TMPDIR="$user_copy/tmp" \
+      env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C HOME="$user_copy/home" TMPDIR="$user_copy/tmp" MOONCAGE_JIT=$jit \
       XDG_RUNTIME_DIR="$user_copy/run" USER=tester MOONCAGE_DELEGATED="$([ "$how" = delegated ] && echo 1)" \
       MOONCAGE_BUILD="$user_copy/build/dev" MOONCAGE="$user_copy/build/dev/mooncage" \
       MOONCAGE_INIT="$user_copy/build/dev/mooncage-init" \
