@@ -188,7 +188,7 @@ except ConnectionResetError: print("reset", flush=True)
     end)
   end)
 
-  it("counts its connections, has a limit of them, and cuts those on which nothing moves", function()
+  it("counts its connections, limits them, and cuts those on which nothing moves", function()
     local directory = support.temporary()
     local log = directory .. "/log"
     with_both({ audit = { type = "jsonl", path = log } }, function(session, outside)
