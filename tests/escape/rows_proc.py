@@ -10,7 +10,7 @@ import subprocess
 import termios
 import time
 
-from harness import Hole, Lines, Skip, identity, pids_with, row
+from harness import SLOW, Hole, Lines, Skip, identity, pids_with, row
 
 
 def victim(t):
@@ -55,11 +55,14 @@ def intrude(t):
      outcome="killed")
 def outrun_timeout(t):
     text = "(setsid sh -c 'sleep %s & sleep %s' &) ; sleep %s" % (t.mark, t.mark, t.mark)
-    t.run(["timeout", "-s", "KILL", "0.3", "sh", "-c", text])
+    child = t.start(["sh", "-c", text])
+    wait_for(t, 3)
+    child.kill()
+    child.wait()
     if not pids_with(t.mark):
         raise Hole("the control proves nothing: nothing outlived the plain kill")
     t.slay()
-    got = t.command("sh", "-c", text, flags=("--timeout", "500ms"))
+    got = t.command("sh", "-c", text, flags=("--timeout", "%dms" % (500 * SLOW)))
     t.gone(t.mark)
     if got.code != 124:
         raise Hole("a time-out ends with 124, not " + got.brief())
