@@ -119,6 +119,8 @@ static void relay_ended(void *data, const mcg_relay_end *end)
   mcg_connection *self = data;
   self->relay = NULL;
   self->end = *end;
+  self->end.in += self->early_in;
+  self->end.out += self->early_out;
   self->relayed = true;
   mcg_wait_wake(self->egress->engine, &self->wait);
 }
@@ -206,8 +208,9 @@ static int reach(mcg_connection *self, const mcg_resolved *resolved, mcg_verdict
   int far, rc = 0;
   if (dial(self, resolved, &far, err) < 0) return -1;
   bool may = judge_now(self, verdict); /* the policy may have been changed meanwhile */
-  if (may && owes_greeting(self, verdict)) {
-    rc = greet(self, err);
+  if (may && verdict->sni && !verdict->terminate_tls) {
+    rc = mcg_hello_pass(self, far, err);
+    self->greeted = rc == 0;
     may = rc == 0 && judge_now(self, verdict);
   }
   if (may) return carry(self, verdict, far, err);

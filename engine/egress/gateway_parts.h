@@ -84,9 +84,10 @@ struct mcg_connection {
   mcg_error *failed; /* by the bridge; or NULL */
   mcg_wait wait;     /* for its end */
   mcg_relay_end end;
-  bool relayed;       /* `end` holds */
-  const char *cut;    /* why it was ended from outside; static */
-  mcg_policy *policy; /* that it was judged by last: its verdict is borrowed from there */
+  bool relayed;                 /* `end` holds */
+  uint64_t early_in, early_out; /* moved before the relay */
+  const char *cut;              /* why it was ended from outside; static */
+  mcg_policy *policy;           /* that it was judged by last: its verdict is borrowed from there */
 };
 
 /* ---- gateway.c ---------------------------------------------------------------------------- */
@@ -115,6 +116,9 @@ void mcg_connection_cut(mcg_connection *connection, const char *why);
 
 /* hello.c: for a rule with `sni`, before anything is dialled. */
 int mcg_hello_check(mcg_connection *connection, mcg_error **err) MCG_PARKS;
+/* The same, once the server is there: passes the ClientHello on, and if the server wants another one looks
+ * at that, too. What comes then is the relay's. */
+int mcg_hello_pass(mcg_connection *connection, int far, mcg_error **err) MCG_PARKS;
 
 /* ---- stub.c, refused.c: for sockets that came with the sandbox, which they take ------------- */
 

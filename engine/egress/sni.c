@@ -143,6 +143,8 @@ mcg_sni_kind mcg_sni_read(const uint8_t *bytes, size_t len, mcg_sni *out)
     c.more = false;
     bad(&c, "the ClientHello is too long");
   }
+  out->length = c.at;
+  if (kind == MCG_SNI_NAME && c.record > 0) bad(&c, "more than a ClientHello is in its record");
   if (!c.more && !c.why) return kind;
   out->name[0] = '\0';
   out->ech = false;

@@ -15,6 +15,7 @@ typedef enum mcg_sni_kind {
 
 typedef struct mcg_sni {
   char name[MCG_NAME_ROOM]; /* normalised */
+  size_t length;            /* of the records that hold the ClientHello, which ends with the last */
   bool ech;        /* encrypted_client_hello is there: the name may be another's in truth */
   const char *why; /* static: if BAD */
 } mcg_sni;
