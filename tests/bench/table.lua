@@ -143,8 +143,9 @@ Of a cold sandbox's 3 ms, by the kernel's tracer on two virtual processors:
 - A static glibc program takes 0.4 ms more to start than a musl one, inside and outside alike:
   that narrows ratios.
 
-Of a warm command: five hand-overs (engine, init, stub, command, and back) where posix_spawn has
-two. One takes 10 to 40 us on a virtual processor, most after a pause, when it has to be woken
+Of a warm command: five hand-overs (engine, init, the command, its stub, init, engine) where
+posix_spawn has two. One takes 5 us on the same virtual processor and 10 to 50 us on another, most
+after a pause, when it has to be woken
 first; pooled sandboxes pay the same. What the whole pipeline adds is three questions to Lua as
 JSON, there and back, and two lines of the log. What the gateway adds to the first byte of a
 connection is two more connections' worth of hand-overs, between the program, the engine and the
