@@ -189,6 +189,8 @@ for _, text in ipairs {
   "tar cf x --checkpoint-action=exec='rm x' .", "tar --checkpoint-act=exec='rm x' -cf x .",
   "tar -I 'rm x' -cf x .", "tar -cI'rm x' -f x .", "tar --use-compress='rm x' -cf x .",
   "tar xf x --to-command 'rm x'", "split --filter='rm x' f", "sort --compress-p='rm' f",
+  "choom -n 0 -- rm x", "x86_64 rm x", "i386 rm x", "uname26 rm x", "aoss rm x",
+  "install -s --strip-program=rm a b",
   "rsync -e 'rm x' a b:", "rsync -ae'rm x' a b:", "nc -e rm x", "man -P 'rm x' ls",
 } do
   case(("run by another: %s"):format(text), text, false, "a rule denies it")
@@ -203,18 +205,32 @@ for _, text in ipairs {
   "find . $x", "awk 'BEGIN { system(\"x\") }'", "awk '{ print | \"sh\" }' f",
   "awk '{ print > \"f\" }'", "awk -f - x", "awk \"$x\"", "sed 's/x/X/e' f", "sed 's|a|b|we f' f",
   "sed 'w f' f", "sed -n '1e x' f", "sed -n '/a/,/b/{p;w f\n}' f", "sed -f f",
-  "sed -e p -e 'e x' f",
+  "sed -e p -e 'e x' f", "sed ':a e x' f", "sed ':a\te x' f", "sed 'b a e x\n:a' f",
+  "sed '{t a}w f' f",
   "git -c alias.x='!x' x", "git -c core.pager=x log", "git -c core.fsmonitor=x status",
   "git --exec-path=. status", "git fetch --upload-pack=x", "git clone --upl=x y", "git x-y",
   "git clone ext::'sh -c x'", "git -C d x", "git config core.pager x", "git bisect run x",
   "git rebase -x x", "git submodule foreach x", "git \"$x\"", "make -f -", "make --ev='x'",
   "make SHELL=x", "ssh -o ProxyCommand=x h", "ssh -oProxyCommand=x h", "ssh -F f h",
   "vim -c ':!x'", "ed f", "gdb -ex x", "zip -TT x", "less +x", "dd if=a of=b", "curl -K f",
-  "curl -so f x", "wget --post-f=f x", "wget -O f x", "gosu", "nsenter -t 1", "run-parts d",
-  "parallel x", "xargs -I", "tar cIf x y", "tar $x", "tar *", "env -S \"$x\"",
+  "curl -so f x", "wget --post-f=f x", "wget -O f x", "nsenter -t 1", "run-parts d",
+  "parallel x", "tar cIf x y", "tar $x", "tar *", "env -S \"$x\"",
+  "cd /dev; sh stdin", "cd /dev; python3 ./stdin", "cd /dev/fd; sh 3", "sh /dev/std?n",
+  "sh /d*/stdin", "sh ../dev/std?n", "sh ./std?n",
+  "gcc -wrapper x,y -c a.c", "g++-12 -fplugin=x a.c", "cc @f", "clang -Xclang x a.c",
+  "awk -f /proc/self/fd/3 f", "make -f ./stdin",
+  "python3 -m timeit x", "python3 -mtimeit x", "python3 -m code", "wait -n -p 'a[$(x)]'",
+  "compgen -W '$(x)'", "cmake -E env x", "cmake -E time x",
+  "ccache x", "sg root -c x", "newgrp", "coresched new -- x", "tini -- x", "debconf x",
   "time -o f x", "script f", "su", "flock x -c \"$x\"", "busybox --install d",
 } do
-  case(("it cannot be told: %s"):format((text:gsub("%c", "?"))), text, false)
+  cases[#cases + 1] = { name = ("it cannot be told: %s"):format((text:gsub("%c", "?"))),
+    options = { default = "allow", write = { "*" }, read = { "*" } }, command = text,
+    expect = false }
+end
+
+for _, text in ipairs { "gosu", "xargs -I" } do
+  case(("nothing is run, and no rule allows it: %s"):format(text), text, false)
 end
 
 -- Names and variables.
@@ -256,6 +272,12 @@ made("unknown = allow", { default = "allow", unknown = "allow" }, "[[ x ]]", tru
 made("an interpreter that is allowed as such", { allow = { "python3 *" } }, "python3 -c x", true)
 made("is not by default", { default = "allow" }, "python3 -c x", false, "not understood")
 made("a script is a program like any", { default = "allow" }, "python3 x.py", true)
+for _, text in ipairs { "python3 -m pytest x", "cmake -DEXTRA=1 -S . -B b", "wait", "wait -n",
+  "wait 1", "gcc -O2 -w -o a a.c", "g++ -c ./*.cc", "install -m 755 a b", "sh ./run.sh",
+  "python3 ./\"$x\"", "sed ':a;N;$!ba;s/x/y/' f",
+  "sed -n ':a\n/x/{p;b a\n}' f" } do
+  made(("%s is as plain"):format((text:gsub("%c", "?"))), { default = "allow" }, text, true)
+end
 made("an option needs a rule that names it", { allow = { "git *" } }, "git -c core.pager=x log",
   false, "setting")
 made("like this", { allow = { "git -c core.pager=* log" } }, "git -c core.pager=x log", true)

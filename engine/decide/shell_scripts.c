@@ -96,8 +96,13 @@ static bool sed_command(sed_reader *r)
     sed_text(r);
     return true;
   }
-  if (strchr("btT:#", c)) {
-    while (r->at < r->end && !strchr(c == '#' ? "\n" : ";\n", *r->at)) r->at++;
+  if (c == '#') {
+    while (r->at < r->end && *r->at != '\n') r->at++;
+    return true;
+  }
+  if (strchr("btT:", c)) { /* GNU's label ends at a blank, and a command may follow on the line */
+    sed_blanks(r);
+    while (r->at < r->end && !strchr(" \t\n\v\f\r;}", *r->at)) r->at++;
     return true;
   }
   if (strchr("qQlL", c)) {
@@ -188,7 +193,7 @@ int mcg__shell_awk(shell_look *look)
       mcg__shell_code(look, option.word, "its program may run commands or write files");
     if (name == 'f' && strncmp(option.name, "field", 5) != 0) {
       file = true;
-      if (!option.argument || option.unknown_argument || strcmp(option.argument, "-") == 0 ||
+      if (!option.argument || option.unknown_argument || mcg__shell_is_input(option.argument) ||
           strncmp(option.argument, "/dev/", 5) == 0)
         mcg__shell_code(look, option.word, "it runs what it reads");
     }

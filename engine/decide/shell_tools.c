@@ -270,8 +270,7 @@ int mcg__shell_make(shell_look *look)
       if (mcg__shell_take_option(look, &option) < 0) return -1;
       bool file = option.what == '=' && (option.name[0] == 'f' || starts(option.name, "makefile"));
       if (file && option.argument &&
-          (option.unknown_argument || strcmp(option.argument, "-") == 0 ||
-           strstr(option.argument, "/dev/stdin") || strstr(option.argument, "/fd/")))
+          (option.unknown_argument || mcg__shell_is_input(option.argument)))
         mcg__shell_code(look, option.word, "it runs what it reads");
       continue;
     }
@@ -325,4 +324,20 @@ int mcg__shell_printf(shell_look *look)
   if (first->len > 2 || look->count < 3)
     return mcg__shell_unclear(look, 1, "which variable it sets cannot be told");
   return mcg__shell_sets(look, look->words[2]);
+}
+
+/* What makes a compiler run or load something else: other programs, plugins, files of options. */
+int mcg__shell_compiler(shell_look *look)
+{
+  static const char *const options[] = {"-wrapper", "-fplugin", "-fpass-plugin", "-specs",
+                                        "--specs",  "-B",       "-Xclang",       "@"};
+  for (; look->at < look->count; look->at++) {
+    const mcg_shell_word *word = look->words[look->at];
+    if (word->why && !word->plain_start) maybe_option(look, look->at);
+    for (size_t i = 0; !word->why && i < sizeof options / sizeof *options; i++)
+      if (starts(word->text, options[i]))
+        return mcg__shell_unclear(look, look->at,
+                                  "an option of it runs or loads something that is not told");
+  }
+  return 0;
 }

@@ -269,11 +269,29 @@ static int split_text(shell_look *look, const shell_option *option)
   return mcg__shell_inner_words(look, list.first, list.count + look->count - look->at, NULL);
 }
 
+/* By its last name, too: `cd /dev; sh stdin`. */
+bool mcg__shell_is_input(const char *file)
+{
+  const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
+  return strcmp(file, "-") == 0 || strstr(file, "/dev/stdin") || strstr(file, "/fd/") ||
+         strncmp(file, "fd/", 3) == 0 || strcmp(name, "stdin") == 0 ||
+         (*name && !name[strspn(name, "0123456789")]);
+}
+
+/* Can a name that begins so be one below this directory? */
+static bool may_be_below(const char *prefix, const char *directory)
+{
+  size_t len = strlen(prefix), whole = strlen(directory);
+  return strncmp(prefix, directory, len < whole ? len : whole) == 0;
+}
+
 static bool reads_input(const mcg_shell_word *script)
 {
-  if (script->why) return !script->plain_start;
-  return strcmp(script->text, "-") == 0 || strstr(script->text, "/dev/stdin") ||
-         strstr(script->text, "/fd/");
+  if (!script->why) return mcg__shell_is_input(script->text);
+  const char *prefix = script->prefix ? script->prefix : "";
+  return !script->plain_start || script->many || strstr(prefix, "..") ||
+         may_be_below(prefix, "/dev/") || may_be_below(prefix, "/proc/") ||
+         strncmp(prefix, "//", 2) == 0;
 }
 
 /* sh [options] [-c TEXT [NAME ARG...] | SCRIPT ARG...] */
@@ -425,6 +443,20 @@ static int tool(shell_look *look)
   return 0;
 }
 
+/* python -m MODULE: of the modules that come with it some are given code, or read it. */
+static bool module_takes_code(const shell_look *look, const shell_option *option)
+{
+  static const char *const modules[] = {"asyncio", "code", "idlelib", "pdb", "timeit"};
+  if (look->row->name[0] != 'p' || look->row->name[1] != 'y' || option->name[0] != 'm')
+    return false;
+  const mcg_shell_word *word = look->at < look->count ? look->words[look->at] : NULL;
+  const char *module = look->cluster ? look->cluster : word ? word->text : "";
+  if (!look->cluster && word && word->why) return true;
+  for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+    if (strcmp(module, modules[i]) == 0) return true;
+  return false;
+}
+
 static int interpreter(shell_look *look)
 {
   shell_option option;
@@ -432,6 +464,8 @@ static int interpreter(shell_look *look)
   while ((rc = mcg__shell_option(look, &option)) == 1) {
     int took = mcg__shell_take_option(look, &option);
     if (took) return took < 0 ? -1 : 0;
+    if (option.what == '.' && module_takes_code(look, &option))
+      return mcg__shell_code(look, option.word, "its module runs code that is not understood");
     if (option.what == '.') return 0;
     if (!option.what)
       return mcg__shell_code(look, option.word, "it has an option that is not known");
@@ -510,6 +544,7 @@ static int look_at(shell_look *look)
   case SHELL_PRINTF: return mcg__shell_printf(look);
   case SHELL_GETOPTS: return getopts(look);
   case SHELL_DD: return mcg__shell_dd(look);
+  case SHELL_COMPILER: return mcg__shell_compiler(look);
   }
   return 0;
 }

@@ -28,6 +28,7 @@ typedef enum shell_kind {
   SHELL_PRINTF,
   SHELL_GETOPTS,
   SHELL_DD,
+  SHELL_COMPILER,
 } shell_kind;
 
 enum {                     /* flags of a row */
@@ -86,6 +87,8 @@ int mcg__shell_inner_words(shell_look *look, mcg_shell_word *words, size_t count
 int mcg__shell_inner_text(shell_look *look, size_t word, const char *text, size_t len);
 mcg_shell_word *mcg__shell_copy_word(mcg_shell *shell, const mcg_shell_word *word);
 bool mcg__shell_word_is(const mcg_shell_word *word, const char *text);
+/* Is a file of this name what a program reads, rather than one that lies there? */
+bool mcg__shell_is_input(const char *file);
 /* An option that the row says something of: takes what it runs. 1: done; 0: an ordinary one. */
 int mcg__shell_take_option(shell_look *look, const shell_option *option);
 /* Notes that the command sets a variable; the name is all before a '='. */
@@ -98,6 +101,7 @@ int mcg__shell_git(shell_look *look);
 int mcg__shell_ssh(shell_look *look);
 int mcg__shell_make(shell_look *look);
 int mcg__shell_dd(shell_look *look);
+int mcg__shell_compiler(shell_look *look);
 int mcg__shell_test(shell_look *look);
 int mcg__shell_printf(shell_look *look);
 /* shell_scripts.c */
