@@ -11,6 +11,8 @@ from harness import HERE, ROWS, Hole, Row, Skip, row
 SPECS = os.path.join(os.path.dirname(HERE), "spec")
 
 ADVICE = "a judge of words is not the wall: what it lets through is as confined as any command"
+RENAMED = "a program that was copied or linked to another name inside is judged by that name: files are not looked at"
+GAPS = {"CP-01": ADVICE, "CP-08": RENAMED}
 COMMANDS = (
     ("CP-01", "chain commands: ; && || | & ( ) { } !", "each simple command of the parse tree is judged"),
     ("CP-02", "hide one command behind sixty", "no number of commands makes a yes"),
@@ -125,7 +127,7 @@ def in_plain_luajit(text, ends):
 
 for _id, _title, _mechanism in COMMANDS:
     if _id in THERE:
-        spec_row(_id, _title, _mechanism, lambda t: None, outcome="refused", gap=ADVICE if _id == "CP-01" else None)
+        spec_row(_id, _title, _mechanism, lambda t: None, outcome="refused", gap=GAPS.get(_id))
 for _id, _title, _mechanism, _text, _ends in POLICIES:
     if _id in THERE:
         spec_row(_id, _title, _mechanism, in_plain_luajit(_text, _ends), outcome="refused")
