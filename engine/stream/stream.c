@@ -60,6 +60,7 @@ static struct mcg_streams *streams_of(mcg_engine *engine, mcg_error **err)
   shared->first = NULL;
   shared->last = &shared->first;
   shared->queued = shared->descriptors = 0;
+  shared->no_nowait = false;
   shared->handles = 2;
   uv_idle_init(engine->loop, &shared->idle);
   uv_check_init(engine->loop, &shared->check);
