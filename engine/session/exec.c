@@ -516,6 +516,7 @@ int mcg_exec_start(mcg_session *session, const mcg_exec_spec *given, const mcg_e
                                       : mcg_exec_launch(exec, &spec, err);
   if (rc < 0) {
     exec_unref(exec);
+    mcg_audit_redact(session->engine, *err);
     return -1;
   }
   exec_link(exec);

@@ -43,14 +43,16 @@ static bool climbs_out(const char *path)
   return false;
 }
 
-int mcg_file_path_check(const char *path, mcg_error **err)
+int mcg_file_path_check(const mcg_session *session, const char *path, mcg_error **err)
 {
   if (!path || !*path) return mcg_fail(err, MCG_INVALID, NULL, "the path is empty");
   if (strlen(path) >= PATH_LENGTH_MAX)
     return mcg_fail(err, MCG_INVALID, NULL, "the path is longer than 4095 bytes");
   if (!climbs_out(path)) return 0;
-  return mcg_fail(err, MCG_INVALID, "write the absolute path that you mean",
-                  "%s leads out of the workspace", path);
+  mcg_fail(err, MCG_INVALID, "write the absolute path that you mean",
+           "%s leads out of the workspace", path);
+  mcg_audit_redact(session->engine, *err);
+  return -1;
 }
 
 /* ---- one call ----------------------------------------------------------------------------- */
@@ -99,7 +101,8 @@ static int call_run(void *arg, mcg_error **err)
 static file_call *call_new(mcg_session *session, const char *name, const char *path, void *data,
                            mcg_error **err)
 {
-  if (mcg_session_alive(session, err) < 0 || mcg_file_path_check(path, err) < 0) return NULL;
+  if (mcg_session_alive(session, err) < 0 || mcg_file_path_check(session, path, err) < 0)
+    return NULL;
   file_call *call = calloc(1, sizeof *call);
   if (!call) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for an operation"), NULL;
   call->session = session;
@@ -329,6 +332,6 @@ int mcg_file_remove(mcg_session *session, const char *path, mcg_done done, void 
 int mcg_file_move(mcg_session *session, const char *from, const char *to, mcg_done done, void *data,
                   mcg_error **err)
 {
-  if (mcg_file_path_check(to, err) < 0) return -1;
+  if (mcg_file_path_check(session, to, err) < 0) return -1;
   return simple_start(session, "move", from, to, done, data, err);
 }

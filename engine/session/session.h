@@ -91,7 +91,7 @@ int mcg_session_figures(mcg_session *session, json_t *out, mcg_error **err) MCG_
 /* Ends a session for a reason that its owner did not ask for; takes the error. From the loop. */
 void mcg_session_end(mcg_session *session, mcg_error *reason);
 /* files.c: a path of the sandbox that may be asked for; `invalid` where it climbs out. */
-int mcg_file_path_check(const char *path, mcg_error **err);
+int mcg_file_path_check(const mcg_session *session, const char *path, mcg_error **err);
 /* exec.c: what runs completes with this error (copied), soon, from the loop. */
 void mcg_execs_abort(mcg_session *session, const mcg_error *error);
 void mcg_execs_end(

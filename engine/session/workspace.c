@@ -205,7 +205,7 @@ int mcg_file_upload(mcg_session *session, const char *host_from, const char *to,
                     void *data, mcg_op **op, mcg_error **err)
 {
   if (!host_from || !*host_from) return mcg_fail(err, MCG_INVALID, NULL, "the host path is empty");
-  if (mcg_file_path_check(to, err) < 0) return -1;
+  if (mcg_file_path_check(session, to, err) < 0) return -1;
   transfer given = {.session = session,
                     .from = strdup(host_from),
                     .to = complete_target(host_from, to),
@@ -259,7 +259,7 @@ int mcg_file_download(mcg_session *session, const char *from, const char *host_t
                       void *data, mcg_op **op, mcg_error **err)
 {
   if (!host_to || !*host_to) return mcg_fail(err, MCG_INVALID, NULL, "the host path is empty");
-  if (mcg_file_path_check(from, err) < 0) return -1;
+  if (mcg_file_path_check(session, from, err) < 0) return -1;
   transfer given = {.session = session,
                     .from = strdup(from),
                     .to = complete_target(from, host_to),

@@ -61,8 +61,11 @@ static const char *const *read_env(lua_State *L, int options, const char *what)
       mcg_lua_misuse(L, "%s: env must be { NAME = \"value\" }", what);
     size_t len;
     const char *name = lua_tolstring(L, -2, &len);
-    if (len == 0 || strlen(name) != len || strchr(name, '='))
-      mcg_lua_misuse(L, "%s: env: '%s' is no name of a variable", what, name);
+    if (len == 0 || strlen(name) != len || strchr(name, '=')) {
+      lua_pushlstring(L, name, strcspn(name, "=")); /* what follows may be a secret */
+      mcg_lua_misuse(L, "%s: env: '%s' is no name of a variable; give { NAME = \"value\" }", what,
+                     lua_tostring(L, -1));
+    }
     if (luaL_testudata(L, -1, MCG_LUA_SECRET)) {
       const char *value = lua_touserdata(L, -1);
       if (strlen(value) + 1 != lua_objlen(L, -1))

@@ -267,8 +267,18 @@ describe("the audit log", function()
       if err then errors[#errors + 1] = err.message end
     end
     errors[#errors + 1] = select(2, session:read(secret)).message
+    for _, refused in ipairs { -- at once: nothing runs
+      function() return session:read("../" .. secret) end,
+      function() return session:move("a", "../" .. secret) end,
+      function() return session:upload("/dev/null", "../" .. secret) end,
+      function() return session:download("../" .. secret, "/dev/null") end,
+    } do
+      errors[#errors + 1] = select(2, refused()).message
+    end
+    local _, misuse = pcall(session.exec, session, { "true" }, { env = { ["A=" .. secret] = "" } })
+    errors[#errors + 1] = misuse
     session:close()
-    assert.equal(3, #errors)
+    assert.equal(8, #errors)
     local all = table.concat(errors, "\n") .. table.concat(lines, "\n")
     assert.is_nil(all:find("hunter2", 1, true))
     assert.matches("not with ***", errors[1], 1, true)
