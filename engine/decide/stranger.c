@@ -8,8 +8,9 @@
 #define PROGRAM "/mooncage-policy"
 #define ANSWER_MAX ((size_t)256 << 10)
 #define QUESTION_MAX ((size_t)4 << 20)
-#define MARK 26        /* bytes before each line, and a blank: its answer begins with the same */
-#define APART_MAX 32   /* processes of one policy; then the one that rested longest goes */
+#define MARK 26 /* bytes before each line, and a blank: its answer begins with the same */
+#define APART_MAX                                                                                  \
+  32 /* processes of one policy; then the one that rested longest goes, or one waits */
 #define DECIDE_MS 1000 /* by the clock, however busy the machine is; by its processor 100 ms */
 #define BEGIN_MS 10000 /* until it has read the policy */
 
@@ -33,6 +34,7 @@ typedef struct worker { /* one for each that is kept apart */
   struct worker *next;
   char *apart;
   process *process; /* NULL: to be started */
+  bool placed;      /* it may have one */
   bool busy;
   turn *turns; /* that wait for it, in order */
   uint64_t asked_ns;
@@ -43,6 +45,8 @@ struct mcg_stranger {
   unsigned refs; /* its owner, and each question */
   char *name, *setup;
   worker *workers;
+  unsigned placed; /* of these */
+  turn *turns;     /* of workers that wait for a place, in order */
 };
 
 /* ---- the process -------------------------------------------------------------------------- */
@@ -233,10 +237,48 @@ static int converse(mcg_engine *engine, process *self, const char *line, size_t 
 
 /* ---- who is asked ------------------------------------------------------------------------- */
 
+/* Parks at the end of a line. *called: the turn has come, also where -1 says that it is not wanted. */
+static int stand_in(mcg_engine *engine, turn **line, bool *called, mcg_error **err)
+{
+  turn mine = {.next = NULL};
+  turn **at = line;
+  mcg_wait_init(&mine.wait);
+  while (*at) at = &(*at)->next;
+  *at = &mine;
+  int rc = mcg_wait_park(engine, &mine.wait, -1, err);
+  *called = mine.next == &mine;
+  if (*called) return rc;
+  for (at = line; *at != &mine;) at = &(*at)->next;
+  *at = mine.next;
+  return rc;
+}
+
+/* False: nobody stands there. */
+static bool call_next(mcg_engine *engine, turn **line)
+{
+  turn *next = *line;
+  if (!next) return false;
+  *line = next->next;
+  next->next = next; /* it has been called */
+  mcg_wait_wake(engine, &next->wait);
+  return true;
+}
+
 static void worker_rest(worker *self)
 {
   process *old = mcg_steal_pointer(&self->process);
   if (old) process_drop(old);
+}
+
+static void worker_remove(mcg_stranger *stranger, worker *self)
+{
+  worker **at = &stranger->workers;
+  while (*at != self) at = &(*at)->next;
+  *at = self->next;
+  stranger->placed -= self->placed;
+  worker_rest(self);
+  free(self->apart);
+  free(self);
 }
 
 static worker *longest_rested(mcg_stranger *stranger)
@@ -247,23 +289,10 @@ static worker *longest_rested(mcg_stranger *stranger)
   return found;
 }
 
-static void worker_remove(mcg_stranger *stranger, worker *self)
-{
-  worker **at = &stranger->workers;
-  while (*at != self) at = &(*at)->next;
-  *at = self->next;
-  worker_rest(self);
-  free(self->apart);
-  free(self);
-}
-
 static worker *worker_for(mcg_stranger *stranger, const char *apart, mcg_error **err)
 {
-  unsigned count = 0;
-  for (worker *each = stranger->workers; each; each = each->next, count++)
+  for (worker *each = stranger->workers; each; each = each->next)
     if (strcmp(each->apart, apart) == 0) return each;
-  worker *old = count < APART_MAX ? NULL : longest_rested(stranger);
-  if (old) worker_remove(stranger, old);
   worker *self = calloc(1, sizeof *self);
   if (self) self->apart = strdup(apart);
   if (!self || !self->apart) {
@@ -276,36 +305,46 @@ static worker *worker_for(mcg_stranger *stranger, const char *apart, mcg_error *
   return self;
 }
 
-static void leave(mcg_engine *engine, worker *self)
+/* A process may be had by so many at once; by the others when their turn has come. */
+static int take_place(mcg_stranger *stranger, worker *self, mcg_error **err)
 {
-  turn *next = self->turns;
-  self->busy = next != NULL;
-  if (!next) return;
-  self->turns = next->next;
-  next->next = next; /* it has been called */
-  mcg_wait_wake(engine, &next->wait);
+  if (self->placed) return 0;
+  worker *old = stranger->placed < APART_MAX ? NULL : longest_rested(stranger);
+  if (old) worker_remove(stranger, old);
+  if (stranger->placed < APART_MAX)
+    stranger->placed++;
+  else if (stand_in(stranger->engine, &stranger->turns, &self->placed, err) < 0)
+    return -1;
+  self->placed = true;
+  return 0;
 }
 
-static int enter(mcg_engine *engine, worker *self, mcg_error **err)
+/* After each question, so that those who ask much keep nobody waiting for longer than one. */
+static void leave_place(mcg_stranger *stranger, worker *self)
 {
-  if (!self->busy) {
-    self->busy = true;
-    return 0;
-  }
-  turn mine = {.next = NULL};
-  mcg_wait_init(&mine.wait);
-  turn **at = &self->turns;
-  while (*at) at = &(*at)->next;
-  *at = &mine;
-  if (mcg_wait_park(engine, &mine.wait, -1, err) == 0) return 0;
-  if (mine.next == &mine) {
-    leave(engine, self);
-  } else {
-    at = &self->turns;
-    while (*at != &mine) at = &(*at)->next;
-    *at = mine.next;
-  }
-  return -1;
+  if (!self->placed || (self->process && !stranger->turns)) return;
+  worker_rest(self);
+  self->placed = false;
+  if (!call_next(stranger->engine, &stranger->turns)) stranger->placed--; /* else it is theirs */
+}
+
+static void leave(mcg_stranger *stranger, worker *self)
+{
+  self->asked_ns = uv_hrtime();
+  leave_place(stranger, self);
+  self->busy = call_next(stranger->engine, &self->turns);
+  if (!self->busy && !self->placed) worker_remove(stranger, self);
+}
+
+static int enter(mcg_stranger *stranger, worker *self, mcg_error **err)
+{
+  bool called = !self->busy;
+  int rc = 0;
+  self->busy = true;
+  if (!called) rc = stand_in(stranger->engine, &self->turns, &called, err);
+  if (rc == 0) rc = take_place(stranger, self, err);
+  if (rc < 0 && called) leave(stranger, self);
+  return rc;
 }
 
 /* ---- one question ------------------------------------------------------------------------- */
@@ -360,13 +399,12 @@ static int ask_run(void *arg, mcg_error **err)
   mcg_engine *engine = stranger->engine;
   auto_json json_t *said = NULL;
   worker *asked = worker_for(stranger, self->apart, err);
-  if (!asked || enter(engine, asked, err) < 0) return -1;
+  if (!asked || enter(stranger, asked, err) < 0) return -1;
   if (asked->process && !asked->process->exec) worker_rest(asked); /* it ended meanwhile */
   int rc = asked->process ? 0 : begin(stranger, asked, err);
   if (rc == 0) rc = converse(engine, asked->process, self->line, self->len, DECIDE_MS, &said, err);
   if (rc < 0) worker_rest(asked);
-  asked->asked_ns = uv_hrtime();
-  leave(engine, asked);
+  leave(stranger, asked);
   if (rc == 0) rc = read_answer(self, said, err);
   if (rc < 0 && (*err)->code != MCG_CANCELED && (*err)->code != MCG_UNENFORCEABLE)
     mcg_wrap(err, "the untrusted policy %s", stranger->name);
@@ -443,8 +481,10 @@ int mcg_stranger_ask(mcg_stranger *stranger, const char *apart, const char *ques
 
 void mcg_stranger_rest(mcg_stranger *stranger)
 {
-  for (worker *each = stranger->workers; each; each = each->next)
-    if (!each->busy) worker_rest(each);
+  for (worker *each = stranger->workers, *next; each; each = next) {
+    next = each->next;
+    if (!each->busy) worker_remove(stranger, each);
+  }
 }
 
 void mcg_stranger_free(mcg_stranger *stranger)

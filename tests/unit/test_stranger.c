@@ -1,6 +1,7 @@
 /* Policies of strangers as a C host asks them: in turn, apart, taken back, and when the engine closes;
  * and a process of theirs that has been taken over, which can do no more than deny. */
 #include "host.h"
+#include "session/session.h"
 #include <mooncage/stranger.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -92,6 +93,54 @@ static void many_at_once_have_their_turn(void **state)
     assert_int_equal(outs[i].error != NULL, i == 7);
     outcome_fini(&outs[i]);
   }
+}
+
+static unsigned jails(void)
+{
+  unsigned count = 0;
+  for (const mcg_session *each = engine->sessions; each; each = each->after)
+    count += each->state == MCG_SESSION_STARTING || each->state == MCG_SESSION_RUNNING;
+  return count;
+}
+
+static int completed(const outcome *outs, int count)
+{
+  int done = 0;
+  for (int i = 0; i < count; i++) done += outs[i].completions;
+  return done;
+}
+
+/* However many are kept apart, they are not all at once; and one that asks much keeps no other waiting. */
+static void more_apart_than_may_be(void **state)
+{
+  (void)state;
+  enum { MANY = 70, GREEDY = 40, CANCELED = 50 };
+  outcome outs[MANY + GREEDY];
+  unsigned most = 0;
+  mcg_op *op, *taken_back = NULL;
+  mcg_stranger *stranger = stranger_of(COUNTS);
+  for (int i = 0; i < GREEDY; i++) ask(stranger, "greedy", &outs[MANY + i]);
+  for (int i = 0; i < MANY; i++) {
+    char apart[16];
+    snprintf(apart, sizeof apart, "t%d", i);
+    op = ask(stranger, apart, &outs[i]);
+    if (i == CANCELED) taken_back = op;
+  }
+  int greedy = 0;
+  while (completed(outs, MANY) < MANY) {
+    if (completed(outs, MANY) <= MANY / 2) greedy = completed(outs + MANY, GREEDY);
+    uv_run(mcg_engine_loop(engine), UV_RUN_ONCE);
+    if (taken_back && most > 0) mcg_op_cancel(mcg_steal_pointer(&taken_back));
+    most = jails() > most ? jails() : most;
+  }
+  assert_int_equal(most, 32);
+  assert_in_range(greedy, 0, GREEDY / 2);
+  for (int i = 0; i < MANY + GREEDY; i++) {
+    until(&outs[i]);
+    assert_int_equal(outs[i].error != NULL, i == CANCELED);
+    outcome_fini(&outs[i]);
+  }
+  mcg_stranger_free(stranger);
 }
 
 static void the_engine_closes_meanwhile(void **state)
@@ -221,6 +270,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(each_apart_has_its_own, engine_up, engine_down),
       cmocka_unit_test_setup_teardown(many_at_once_have_their_turn, engine_up, engine_down),
+      cmocka_unit_test_setup_teardown(more_apart_than_may_be, engine_up, engine_down),
       cmocka_unit_test_setup(the_engine_closes_meanwhile, engine_up),
       cmocka_unit_test_setup_teardown(what_is_no_policy_is_refused, engine_up, engine_down),
   };
