@@ -155,6 +155,15 @@ static void wait_turn(mcg_slot *slot, int turn)
     mcg_sys(SYS_futex, (long)&slot->turn, FUTEX_WAIT, turn, 0, 0);
 }
 
+/* What the sandbox sent to who waits is not the command's: pending, it would end that as it begins. */
+static void drop_signals(void)
+{
+  uint64_t all = ~0ull;
+  struct timespec none = {0, 0};
+  while (mcg_sys(SYS_rt_sigtimedwait, (long)&all, 0, (long)&none, KERNEL_SIGSET, 0) > 0) {
+  }
+}
+
 static void ready_main(void *data)
 {
   mcg_slot *slot = data;
@@ -168,6 +177,7 @@ static void ready_main(void *data)
   slot->ready_fd = -1;
   atomic_store(&slot->ready, 0);
   if (result < 0) child_fail(slot, MCG_STEP_STREAMS, result);
+  drop_signals();
   child_main(slot);
 }
 

@@ -174,6 +174,19 @@ static void test_child_is_stopped_and_killed(void **state)
   until_state(ready, 0);
 }
 
+/* What waits in it for its signals to be let through would be the command's end. */
+static void test_child_is_signalled(void **state)
+{
+  client *c = *state;
+  pid_t stub, ready = until_ready(c, &stub);
+  for (int signo = 1; signo <= SIGRTMAX; signo++)
+    if (signo != SIGKILL && signo != SIGSTOP)
+      for (int i = 0; i < 3; i++) kill(ready, signo);
+  say(c, "next", "next\n");
+  until_ready(c, &stub);
+  say(c, "after", "after\n");
+}
+
 /* Nobody is left to wait for the child's turn: it must not come with the slot's next use. */
 static void test_stub_is_killed(void **state)
 {
@@ -237,12 +250,12 @@ static void test_stub_dies_at_any_moment(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      BOTH(test_takes_the_next_command),  BOTH(test_start_is_told_before_the_end),
-      BOTH(test_input_reaches_it),        BOTH(test_missing_program),
-      BOTH(test_killed_at_once),          BOTH(test_child_is_killed),
-      BOTH(test_child_is_stopped),        BOTH(test_child_is_stopped_and_killed),
-      BOTH(test_stub_is_killed),          BOTH(test_child_dies_at_any_moment),
-      BOTH(test_stub_dies_at_any_moment),
+      BOTH(test_takes_the_next_command),   BOTH(test_start_is_told_before_the_end),
+      BOTH(test_input_reaches_it),         BOTH(test_missing_program),
+      BOTH(test_killed_at_once),           BOTH(test_child_is_killed),
+      BOTH(test_child_is_stopped),         BOTH(test_child_is_stopped_and_killed),
+      BOTH(test_child_is_signalled),       BOTH(test_stub_is_killed),
+      BOTH(test_child_dies_at_any_moment), BOTH(test_stub_dies_at_any_moment),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
