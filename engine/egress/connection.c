@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define DIAL_MS 15000
-#define ACCEPTS 16 /* at once; then the loop looks at the rest */
 
 /* ---- the list ----------------------------------------------------------------------------- */
 
@@ -207,6 +206,10 @@ static int reach(mcg_connection *self, const mcg_resolved *resolved, mcg_verdict
 {
   int far, rc = 0;
   if (dial(self, resolved, &far, err) < 0) return -1;
+  if (self->cut) { /* before it was dialled, perhaps, which then did not wait */
+    mcg_socket_reset(far);
+    return mcg_fail(err, MCG_CANCELED, NULL, "%s", self->cut);
+  }
   bool may = judge_now(self, verdict); /* the policy may have been changed meanwhile */
   if (may && verdict->sni && !verdict->terminate_tls) {
     rc = mcg_hello_pass(self, far, err);
@@ -331,7 +334,6 @@ static bool acceptable(mcg_connection *self)
 
 static void take(mcg_watch *listener, int fd)
 {
-  const int on = 1;
   mcg_error *error = NULL;
   mcg_connection *self = calloc(1, sizeof *self);
   if (!self) {
@@ -341,7 +343,6 @@ static void take(mcg_watch *listener, int fd)
   self->egress = listener->egress;
   self->fd = fd;
   mcg_wait_init(&self->wait);
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (!destination(listener, fd, &self->wanted, &self->port))
     denied(self, NULL, NULL, "where it was meant to go is not known");
   else if (acceptable(self)) {
@@ -356,17 +357,14 @@ static void take(mcg_watch *listener, int fd)
   free(self);
 }
 
+/* One: the loop comes back while there are more, and nearly always there is no second one to be found. */
 void mcg_connections_accept(mcg_watch *listener)
 {
-  for (int i = 0; i < ACCEPTS; i++) {
-    int fd = mcg_egress_accept(listener);
-    if (fd < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
-    if (fd < 0) {
-      mcg_egress_accept_failed(listener, errno);
-      return;
-    }
+  int fd = mcg_egress_accept(listener);
+  if (fd >= 0)
     take(listener, fd);
-  }
+  else if (errno != EINTR && errno != ECONNABORTED)
+    mcg_egress_accept_failed(listener, errno);
 }
 
 /* ---- from outside ------------------------------------------------------------------------- */

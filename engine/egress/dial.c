@@ -22,6 +22,8 @@ typedef struct dialing {
   int first_number; /* errno of the first that failed */
   size_t first_which;
   attempt *winner;
+  int at_once; /* connected, and never watched; or -1 */
+  size_t at_once_which;
   attempt attempts[ATTEMPTS_MAX];
 } dialing;
 
@@ -78,22 +80,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
   mcg_wait_wake(all->engine, &all->wait);
 }
 
-static int begin(dialing *self, const mcg_address *address, uint16_t port, size_t which)
+static int await_answer(dialing *self, int fd, size_t which)
 {
-  struct sockaddr_storage to;
-  const int on = 1;
-  socklen_t len = mcg_address_sockaddr(address, port, &to);
-  int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return errno;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  int number = connect(fd, (struct sockaddr *)&to, len) < 0 ? errno : 0;
-  if (number == EINPROGRESS) number = 0;
   attempt *one = &self->attempts[self->started];
-  if (!number) number = -uv_poll_init(self->engine->loop, &one->poll, fd);
-  if (number) {
-    close(fd);
-    return number;
-  }
+  int rc = uv_poll_init(self->engine->loop, &one->poll, fd);
+  if (rc < 0) return -rc;
   one->dialing = self;
   one->fd = fd;
   one->which = which;
@@ -103,6 +94,32 @@ static int begin(dialing *self, const mcg_address *address, uint16_t port, size_
   self->running++;
   uv_poll_start(&one->poll, UV_WRITABLE, on_poll);
   return 0;
+}
+
+static int connect_now(int fd, const struct sockaddr_storage *to, socklen_t len)
+{
+  return connect(fd, (const struct sockaddr *)to, len) < 0 ? errno : 0;
+}
+
+static int begin(dialing *self, const mcg_address *address, uint16_t port, size_t which)
+{
+  struct sockaddr_storage to;
+  const int on = 1;
+  socklen_t len = mcg_address_sockaddr(address, port, &to);
+  int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return errno;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  int number = connect_now(fd, &to, len);
+  /* Who is on this machine has answered by now; asked again, the kernel says so. */
+  if (number == EINPROGRESS) number = connect_now(fd, &to, len);
+  if (number == 0) {
+    self->at_once = fd;
+    self->at_once_which = which;
+  } else if (number == EALREADY) {
+    number = await_answer(self, fd, which);
+  }
+  if (number) close(fd);
+  return number;
 }
 
 /* The numbers of the list, families in turn. */
@@ -122,6 +139,11 @@ static int conclude(dialing *self, const mcg_address *list, uint16_t port, int *
                     mcg_error **err)
 {
   attempt *winner = self->winner;
+  if (self->at_once >= 0) {
+    *which = self->at_once_which;
+    *fd = self->at_once;
+    return 0;
+  }
   if (winner) {
     *which = winner->which;
     *fd = attempt_end(winner);
@@ -140,6 +162,7 @@ int mcg_dial(mcg_engine *engine, const mcg_address *list, size_t count, uint16_t
   dialing *self = calloc(1, sizeof *self);
   if (!self) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a connection");
   self->engine = engine;
+  self->at_once = -1;
   self->refs = 1;
   mcg_wait_init(&self->wait);
   count = order_of(list, count, order);
@@ -155,6 +178,7 @@ int mcg_dial(mcg_engine *engine, const mcg_address *list, size_t count, uint16_t
         failed(self, number, why);
         continue;
       }
+      if (self->at_once >= 0) break;
     }
     mcg_error *error = NULL;
     if (next < count && left > STAGGER_MS) left = STAGGER_MS;

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -174,7 +175,9 @@ static mcg_watch *listener_of(const mcg_egress *egress, int number, bool six, ui
 
 static int take_listener(mcg_egress *egress, int take_fd, const mcg_watch *what, mcg_error **err)
 {
-  mcg_watch *watch;
+  const int on = 1;
+  mcg_watch *watch = NULL;
+  setsockopt(take_fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* its connections have it, too */
   if (mcg_egress_watch(egress, take_fd, mcg_connections_accept, &watch, err) < 0) return -1;
   watch->listens = true;
   egress->listeners++;

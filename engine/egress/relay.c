@@ -163,10 +163,12 @@ static step finish(flow *self, int from)
   self->shut = true;
   free(self->buffer);
   self->buffer = NULL;
+  if (relay->flows[!from].shut) { /* closing says the same */
+    relay_end(relay, MCG_RELAY_FINISHED, 0, FAR);
+    return OVER;
+  }
   shutdown(relay->fds[!from], SHUT_WR);
-  if (!relay->flows[!from].shut) return WAIT;
-  relay_end(relay, MCG_RELAY_FINISHED, 0, FAR);
-  return OVER;
+  return WAIT;
 }
 
 /* False: the relay is over. */
@@ -251,7 +253,7 @@ int mcg_relay_start(uv_loop_t *loop, const mcg_relay_options *options, mcg_relay
   relay->handles++;
   relay->last_ms = uv_now(loop);
   if (options->idle_ms) uv_timer_start(&relay->timer, on_idle, options->idle_ms, 0);
-  watch(relay);
   *out = relay;
+  if (pump(relay, NEAR)) watch(relay); /* who connected has mostly spoken already */
   return 0;
 }

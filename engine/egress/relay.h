@@ -32,7 +32,7 @@ typedef struct mcg_relay_options {
   uint64_t idle_ms;     /* 0: none */
   mcg_traffic *traffic; /* counts there, and keeps to its limits; or NULL. Outlives the relay. */
   /* Exactly once, unless the start failed; both sockets are closed, the relay must not be named again.
-   * Also inside mcg_relay_cut. */
+   * Also inside mcg_relay_cut, and inside the start, after *out is set. */
   void (*ended)(void *data, const mcg_relay_end *end);
   void *data;
 } mcg_relay_options;

@@ -86,6 +86,23 @@ static void the_first_that_answers_is_taken(void **state)
   close(listener);
 }
 
+/* The kernel knows the answer when it is asked. A fiber that is canceled may not wait: this one need not. */
+static void who_is_on_this_machine_is_reached_at_once(void **state)
+{
+  (void)state;
+  uint16_t port;
+  int listener = listen_on_loopback(&port, 8);
+  const mcg_address list[] = {address("127.0.0.1")};
+  call self = {.list = list, .count = 1, .port = port, .timeout_ms = 10000};
+  mcg_fiber *fiber;
+  assert_int_equal(mcg_fiber_start(engine, dials, &self, &fiber, NULL), 0);
+  mcg_fiber_cancel(fiber);
+  turn_until(engine, &self.done);
+  assert_int_equal(self.rc, 0);
+  close(self.fd);
+  close(listener);
+}
+
 static void none_that_answers_says_what_the_first_said(void **state)
 {
   (void)state;
@@ -303,6 +320,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(the_first_that_answers_is_taken, up, down),
+      cmocka_unit_test_setup_teardown(who_is_on_this_machine_is_reached_at_once, up, down),
       cmocka_unit_test_setup_teardown(none_that_answers_says_what_the_first_said, up, down),
       cmocka_unit_test_setup_teardown(one_that_hangs_ends_in_time, up, down),
       cmocka_unit_test_setup_teardown(one_that_is_canceled_leaves_nothing, up, down),

@@ -285,6 +285,50 @@ static void the_sandbox_cannot_make_a_close_wait(void **state)
   bridge_down(&self);
 }
 
+/* Without a turn of the loop: who waits for an answer waits for nothing else. */
+static void what_was_said_before_it_began_is_passed_on_at_once(void **state)
+{
+  (void)state;
+  int near[2], far[2];
+  char got[16];
+  mcg_error *err = NULL;
+  bridge self = {.engine = engine_with(NULL)};
+  tcp_pair(near);
+  tcp_pair(far);
+  self.near = near[0];
+  self.far = far[0];
+  assert_int_equal(send(self.near, "question", 8, 0), 8);
+  mcg_traffic_init(&self.traffic, self.engine->loop, 0, 0);
+  const mcg_relay_options options = {
+      .near = near[1], .far = far[1], .traffic = &self.traffic, .ended = on_end, .data = &self};
+  assert_int_equal(mcg_relay_start(self.engine->loop, &options, &self.relay, &err), 0);
+  assert_int_equal(recv(self.far, got, sizeof got, MSG_DONTWAIT), 8);
+  say(&self, self.far, "answer", 6);
+  expect(&self, self.near, "answer");
+  bridge_down(&self);
+}
+
+/* The relay is over before its start returns. */
+static void one_that_is_broken_already_ends_within_its_start(void **state)
+{
+  (void)state;
+  int near[2], far[2];
+  mcg_error *err = NULL;
+  bridge self = {.engine = engine_with(NULL), .near = -1};
+  tcp_pair(near);
+  tcp_pair(far);
+  self.far = far[0];
+  mcg_socket_reset(near[0]);
+  mcg_traffic_init(&self.traffic, self.engine->loop, 0, 0);
+  const mcg_relay_options options = {
+      .near = near[1], .far = far[1], .traffic = &self.traffic, .ended = on_end, .data = &self};
+  assert_int_equal(mcg_relay_start(self.engine->loop, &options, &self.relay, &err), 0);
+  assert_true(self.over);
+  assert_int_equal(self.end.reason, MCG_RELAY_RESET);
+  assert_true(self.end.near);
+  bridge_down(&self);
+}
+
 static void silence_ends_it(void **state)
 {
   (void)state;
@@ -390,6 +434,8 @@ int main(void)
       cmocka_unit_test(what_came_before_a_reset_is_delivered),
       cmocka_unit_test(a_reader_that_stops_stops_the_writer),
       cmocka_unit_test(the_sandbox_cannot_make_a_close_wait),
+      cmocka_unit_test(what_was_said_before_it_began_is_passed_on_at_once),
+      cmocka_unit_test(one_that_is_broken_already_ends_within_its_start),
       cmocka_unit_test(silence_ends_it),
       cmocka_unit_test(a_total_ends_it_once_it_is_spent),
       cmocka_unit_test(a_total_that_is_just_enough_does_not_end_it),
