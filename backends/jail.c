@@ -42,8 +42,8 @@ static int pick(const mcg_plan *plan, const char *option, const char *const *wor
     return 0;
   }
   if (!word) return 0;
-  auto_free char *fix = mcg_format("write %s or %s", words[0], words[1]);
-  return mcg_fail(err, MCG_INVALID, fix, "jail: there is no %s \"%s\"", option, word);
+  auto_free char *fix = mcg_names_fix(word, words);
+  return mcg_fail(err, MCG_INVALID, fix, "there is no %s \"%s\"", option, word);
 }
 
 /* A copy; nothing stays nothing. A text that could not be copied must not be taken for none. */
@@ -73,10 +73,10 @@ static int add_mounts(const mcg_plan *plan, mcg_spawn_spec *spec, mcg_error **er
     const char *directory = json_string_value(json_array_get(path, i));
     if (!directory || *directory != '/')
       return mcg_fail(err, MCG_INVALID, "write absolute directories",
-                      "jail: path[%zu] is no absolute path", i + 1);
+                      "path[%zu] is no absolute path", i + 1);
     if (access(directory, F_OK) < 0)
-      return mcg_fail(err, MCG_NOT_FOUND, NULL, "jail: path: %s does not exist on the host",
-                      directory);
+      return mcg_fail(err, MCG_NOT_FOUND, "make it first, or name what is there",
+                      "path: %s does not exist on the host", directory);
     if (add_mount(spec, directory, directory, false, err) < 0) return -1;
   }
   for (size_t i = 0; i < plan->bind_count; i++)
@@ -173,11 +173,11 @@ static int describe(mcg_session *session, const mcg_plan *plan, mcg_spawn_spec *
   if (plan->carrier == MCG_CARRIER_FRAMED) spec->carrier = 1;
   if (plan->user && spec->profile != MCG_PROFILE_PACKAGES)
     return mcg_fail(err, MCG_UNSUPPORTED, "set profile = \"packages\"",
-                    "jail: `user` needs a range of uids, and this profile has one uid");
+                    "`user` needs a range of uids, and this profile has one uid");
   const char *workdir = plan->working_directory ? plan->working_directory : WORKDIR;
   if (*workdir != '/')
     return mcg_fail(err, MCG_INVALID, "write an absolute path",
-                    "jail: working_directory \"%s\" is relative", workdir);
+                    "working_directory \"%s\" is relative", workdir);
   if (mcg_spawner_machine(mcg_session_engine(session), &machine, err) < 0 ||
       add_limits(session, plan, &machine, spec, err) < 0 || add_mounts(plan, spec, err) < 0 ||
       add_users(plan, spec, err) < 0)

@@ -26,17 +26,17 @@ static int check(const mcg_plan *plan, mcg_error **err)
   const char *directory = plan->working_directory;
   if (plan->project)
     return mcg_fail(err, MCG_UNSUPPORTED, "use the jail backend",
-                    "subprocess: a project cannot be shown copy-on-write");
+                    "a project cannot be shown copy-on-write");
   if (plan->user)
     return mcg_fail(err, MCG_UNSUPPORTED,
                     "leave `user` out, or use the jail's profile \"packages\"",
-                    "subprocess: commands run as this user only");
+                    "commands run as this user only");
   if (!directory) return 0;
   if (*directory != '/')
     return mcg_fail(err, MCG_INVALID, "write an absolute path",
-                    "subprocess: working_directory \"%s\" is relative", directory);
+                    "working_directory \"%s\" is relative", directory);
   if (stat(directory, &about) == 0 && S_ISDIR(about.st_mode)) return 0;
-  return mcg_fail(err, MCG_NOT_FOUND, "make it first", "subprocess: %s is no directory", directory);
+  return mcg_fail(err, MCG_NOT_FOUND, "make it first", "%s is no directory", directory);
 }
 
 /* Best effort: what was asked for and is not kept stands on the session. */

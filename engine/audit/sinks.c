@@ -26,7 +26,8 @@ static int read_jsonl(struct mcg_audit *audit, const json_t *table, const mcg_wh
   if (out->path && out->dir)
     return mcg_check_fail(&dir, err, "leave one of the two out", "`path` is given as well");
   if ((out->path && !*out->path) || (out->dir && !*out->dir))
-    return mcg_check_fail(out->path ? &path : &dir, err, NULL, "it is empty");
+    return mcg_check_fail(out->path ? &path : &dir, err, "name a place, or leave it out",
+                          "it is empty");
   const mcg_where durable = {.up = where, .key = "durable"};
   if ((value = json_object_get(table, "durable")) &&
       mcg_check_bool(value, &durable, &out->durable, err) < 0)
@@ -167,7 +168,7 @@ static int add(mcg_engine *engine, struct mcg_sinks *sinks, const json_t *table,
                const mcg_where *where, mcg_error **err)
 {
   if (sinks->count == MCG_SINKS_MAX)
-    return mcg_check_fail(where, err, NULL, "more than %d sinks", MCG_SINKS_MAX);
+    return mcg_check_fail(where, err, "leave some out", "more than %d sinks", MCG_SINKS_MAX);
   bool callback = false;
   mcg_sink *sink = sink_of(engine, table, where, &callback, err);
   if (callback) {

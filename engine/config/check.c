@@ -43,7 +43,8 @@ static const char *type_name(const json_t *value)
 
 static int wrong(const json_t *value, const char *wanted, const mcg_where *where, mcg_error **err)
 {
-  return mcg_check_fail(where, err, NULL, "expected %s, found %s", wanted,
+  auto_free char *fix = mcg_format("write %s there", wanted);
+  return mcg_check_fail(where, err, fix, "expected %s, found %s", wanted,
                         value ? type_name(value) : "nothing");
 }
 
@@ -70,8 +71,7 @@ int mcg_check_keys(const json_t *value, const char *const *known, const mcg_wher
     const char *const *name = known;
     while (*name && strcmp(*name, key) != 0) name++;
     if (*name) continue;
-    const char *near = mcg_nearest(key, known);
-    auto_free char *fix = near ? mcg_format("did you mean `%s`?", near) : NULL;
+    auto_free char *fix = mcg_names_fix(key, known);
     mcg_where at = {.up = where, .key = key};
     return mcg_check_fail(&at, err, fix, "unknown key");
   }
@@ -81,11 +81,11 @@ int mcg_check_keys(const json_t *value, const char *const *known, const mcg_wher
 int mcg_check_string(const json_t *value, const mcg_where *where, const char **out, mcg_error **err)
 {
   if (json_is_object(value) && json_is_string(json_object_get(value, "base64")))
-    return mcg_check_fail(where, err, NULL, "it holds bytes that are no text");
+    return mcg_check_fail(where, err, "write text in UTF-8", "it holds bytes that are no text");
   if (!json_is_string(value)) return wrong(value, "a string", where, err);
   *out = json_string_value(value);
   if (strlen(*out) != json_string_length(value))
-    return mcg_check_fail(where, err, NULL, "it holds a NUL byte");
+    return mcg_check_fail(where, err, "leave the NUL byte out", "it holds a NUL byte");
   return 0;
 }
 
@@ -101,11 +101,13 @@ int mcg_check_number(const json_t *value, const mcg_where *where, double low, do
 {
   if (!json_is_number(value)) return wrong(value, "a number", where, err);
   *out = json_number_value(value);
-  if (!isfinite(*out) || *out < low || *out > high)
-    return mcg_check_fail(where, err, NULL, "%.15g is not between %.15g and %.15g", *out, low,
-                          high);
+  if (!isfinite(*out) || *out < low || *out > high) {
+    auto_free char *fix = mcg_format("write a number from %.15g to %.15g", low, high);
+    return mcg_check_fail(where, err, fix, "%.15g is not between %.15g and %.15g", *out, low, high);
+  }
   if (whole && *out != floor(*out))
-    return mcg_check_fail(where, err, NULL, "%.15g is not a whole number", *out);
+    return mcg_check_fail(where, err, "leave the fraction out", "%.15g is not a whole number",
+                          *out);
   return 0;
 }
 
@@ -117,7 +119,7 @@ int mcg_check_bytes(const json_t *value, const mcg_where *where, char **out, siz
     *out = json_is_string(coded)
                ? mcg_base64_decode(json_string_value(coded), json_string_length(coded), len)
                : NULL;
-    return *out ? 0 : mcg_check_fail(where, err, NULL, "it is not base64");
+    return *out ? 0 : mcg_check_fail(where, err, "encode it anew", "it is not base64");
   }
   if (!json_is_string(value)) return wrong(value, "a string", where, err);
   *len = json_string_length(value);

@@ -101,10 +101,11 @@ static int read_identity(mcg_config *config, mcg_error **err)
   if (mcg_optional_string(config->root, "run_id", NULL, &config->run_id, err) < 0) return -1;
   const char *text = config->run_id ? config->run_id : "x";
   if (!*text || strlen(text) > RUN_ID_MAX)
-    return mcg_check_fail(&run, err, NULL, "it must be 1 to %d bytes", RUN_ID_MAX);
+    return mcg_check_fail(&run, err, "give a shorter name, or none", "it must be 1 to %d bytes",
+                          RUN_ID_MAX);
   for (const char *c = text; *c; c++)
     if ((unsigned char)*c < ' ' || *c == 127)
-      return mcg_check_fail(&run, err, NULL, "it holds a control character");
+      return mcg_check_fail(&run, err, "leave it out", "it holds a control character");
   return 0;
 }
 
@@ -149,7 +150,8 @@ static int inherit(mcg_config *config, mcg_error **err)
     const char *name = json_string_value(json_array_get(names, i));
     const char *value = name ? getenv(name) : NULL;
     if (!name || !mcg_environment_name_ok(name, strlen(name)))
-      return mcg_fail(err, MCG_INVALID, NULL, "inherit_env[%zu] is no name of a variable", i + 1);
+      return mcg_fail(err, MCG_INVALID, "use letters, digits and _",
+                      "inherit_env[%zu] is no name of a variable", i + 1);
     auto_free char *text = value ? mcg_format("%s=%s", name, value) : NULL;
     if (text && mcg_environment_set(&config->environment, text, strlen(text), err) < 0) return -1;
   }
@@ -229,9 +231,11 @@ static int read_project(mcg_config *config, mcg_error **err)
   const char *path = config->plan.project;
   if (!path) return 0;
   if (*path != '/')
-    return mcg_check_fail(&where, err, NULL, "\"%s\" is not an absolute path", path);
+    return mcg_check_fail(&where, err, "write it from / on", "\"%s\" is not an absolute path",
+                          path);
   if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return 0;
-  return mcg_fail(err, MCG_NOT_FOUND, NULL, "project: %s is no directory", path);
+  return mcg_fail(err, MCG_NOT_FOUND, "name a directory that is there",
+                  "project: %s is no directory", path);
 }
 
 /* ---- binds: "SRC:DST", "SRC:DST:rw", or {source, target, writable} ------------------------ */
@@ -261,7 +265,8 @@ static int bind_from_table(const json_t *table, const mcg_where *where, mcg_bind
   if (mcg_check_keys(table, bind_keys, where, err) < 0 ||
       mcg_optional_string(table, "source", where, &out->source, err) < 0)
     return -1;
-  if (!out->source) return mcg_check_fail(where, err, NULL, "it needs a `source`");
+  if (!out->source)
+    return mcg_check_fail(where, err, "name what of the host it shows", "it needs a `source`");
   out->target = out->source;
   const json_t *writable = json_object_get(table, "writable");
   mcg_where at = {.up = where, .key = "writable"};
@@ -282,7 +287,9 @@ static int read_binds(mcg_config *config, mcg_error **err)
   const json_t *list = json_object_get(config->plan.options, "binds");
   size_t count = json_array_size(list);
   if (!count) return 0;
-  if (count > BINDS_MAX) return mcg_check_fail(&where, err, NULL, "more than %d", BINDS_MAX);
+  if (count > BINDS_MAX)
+    return mcg_check_fail(&where, err, "bind a directory that holds them", "more than %d",
+                          BINDS_MAX);
   config->binds = calloc(count, sizeof *config->binds);
   config->bind_texts = calloc(count, sizeof *config->bind_texts);
   if (!config->binds || !config->bind_texts)
@@ -299,8 +306,8 @@ static int read_binds(mcg_config *config, mcg_error **err)
       return mcg_check_fail(&at, err, "write absolute paths without \"..\"",
                             "%s cannot be bound to %s", bind->source, bind->target);
     if (access(bind->source, F_OK) < 0)
-      return mcg_fail(err, MCG_NOT_FOUND, NULL, "binds[%zu]: %s does not exist on the host", i + 1,
-                      bind->source);
+      return mcg_fail(err, MCG_NOT_FOUND, "make it first, or name what is there",
+                      "binds[%zu]: %s does not exist on the host", i + 1, bind->source);
   }
   config->plan.binds = config->binds;
   config->plan.bind_count = count;
@@ -334,8 +341,7 @@ static int known_backends(const mcg_engine *engine, const json_t *list, const ch
     const char *id = json_string_value(json_array_get(list, i));
     if (mcg_engine_backend(engine, id)) continue;
     const mcg_where at = {.up = &all, .index = i};
-    const char *near = mcg_nearest(id, names);
-    auto_free char *fix = near ? mcg_format("did you mean `%s`?", near) : NULL;
+    auto_free char *fix = mcg_names_fix(id, names);
     return mcg_check_fail(&at, err, fix, "there is no backend \"%s\"", id);
   }
   return 0;

@@ -74,7 +74,8 @@ static int set_value(char ***list, const char *name, const json_t *value, const 
   auto_free char *bytes = NULL;
   size_t len;
   if (mcg_check_bytes(value, where, &bytes, &len, err) < 0) return -1;
-  if (memchr(bytes, 0, len)) return mcg_check_fail(where, err, NULL, "its value holds a NUL byte");
+  if (memchr(bytes, 0, len))
+    return mcg_check_fail(where, err, "leave the NUL byte out", "its value holds a NUL byte");
   auto_free char *text = mcg_format("%s=%s", name, bytes);
   if (!text) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the environment");
   return mcg_environment_set(list, text, strlen(text), err);

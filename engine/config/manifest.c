@@ -135,7 +135,8 @@ static int read_git(mcg_manifest *m, const json_t *value, const mcg_where *where
   if (check_url(e->source, &at, err) < 0) return -1;
   at.key = "ref";
   if (e->ref && (*e->ref == '-' || !*e->ref))
-    return mcg_check_fail(&at, err, NULL, "\"%s\" is not a name git knows", e->ref);
+    return mcg_check_fail(&at, err, "name a branch, a tag or a commit",
+                          "\"%s\" is not a name git knows", e->ref);
   at.key = "depth";
   const json_t *depth = json_object_get(value, "depth");
   double number = 0;
@@ -186,7 +187,8 @@ static int read_variable(mcg_manifest *m, const char *name, const json_t *value,
   static const char *const keys[] = {"secret", NULL};
   const json_t *secret = json_object_get(value, "secret");
   const char *text;
-  if (!*name || strpbrk(name, "=\n")) return mcg_check_fail(where, err, NULL, "it is not a name");
+  if (!*name || strpbrk(name, "=\n"))
+    return mcg_check_fail(where, err, "use letters, digits and _", "this is no name of a variable");
   if (json_is_object(value) && mcg_check_keys(value, keys, where, err) < 0) return -1;
   if (mcg_check_string(secret ? secret : value, where, &text, err) < 0) return -1;
   if (secret)

@@ -43,7 +43,8 @@ static int check_home(const char *home, const mcg_where *where, mcg_error **err)
   for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
     size_t len = strlen(ours[i]);
     if (strncmp(home + 1, ours[i], len) == 0 && (home[len + 1] == '/' || !home[len + 1]))
-      return mcg_check_fail(where, err, NULL, "/%s is the sandbox's own", ours[i]);
+      return mcg_check_fail(where, err, "write another place, such as /home/NAME",
+                            "/%s is the sandbox's own", ours[i]);
   }
   return 0;
 }
@@ -60,8 +61,8 @@ static int read_id(const json_t *value, const char *key, const mcg_where *up, un
     return mcg_check_fail(&at, err, "leave it out, and one that is free is chosen",
                           "0 is root's: every sandbox has that user");
   if (id > LAST_ID)
-    return mcg_check_fail(&at, err, NULL, "it must be 1 to %d: a sandbox has no other ids",
-                          LAST_ID);
+    return mcg_check_fail(&at, err, "leave it out, and one that is free is chosen",
+                          "it must be 1 to %d: a sandbox has no other ids", LAST_ID);
   *out = (unsigned)id;
   return 0;
 }
@@ -113,7 +114,7 @@ int mcg_manifest_read_users(mcg_manifest *m, const json_t *manifest, const mcg_w
   if (!list) return 0;
   if (mcg_check_list(list, &where, err) < 0) return -1;
   if (count > USERS_MAX)
-    return mcg_check_fail(&where, err, NULL, "there are more than %d", USERS_MAX);
+    return mcg_check_fail(&where, err, "leave some out", "there are more than %d", USERS_MAX);
   m->users = calloc(count + 1, sizeof *m->users);
   if (!m->users) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the manifest");
   json_array_foreach(list, i, item)

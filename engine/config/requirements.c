@@ -38,7 +38,7 @@ static int read_names(const json_t *value, const mcg_where *at, const json_t **o
   for (size_t i = 0; i < json_array_size(value); i++) {
     const mcg_where item = {.up = at, .index = i};
     if (mcg_check_string(json_array_get(value, i), &item, &name, err) < 0) return -1;
-    if (!*name) return mcg_check_fail(&item, err, NULL, "the name is empty");
+    if (!*name) return mcg_check_fail(&item, err, "leave it out", "the name is empty");
   }
   *out = value;
   return 0;

@@ -40,8 +40,9 @@ static int read_options(mcg_config *config, const json_t *options, const mcg_whe
   for (size_t i = 0; known && known[i].name; i++) {
     const json_t *value = json_object_get(options, known[i].name);
     mcg_where at = {.up = &where, .key = known[i].name};
-    if (value && !type_fits(value, known[i].type))
-      return mcg_check_fail(&at, err, NULL, "expected %s", type_words(known[i].type));
+    if (!value || type_fits(value, known[i].type)) continue;
+    auto_free char *fix = mcg_format("write %s there", type_words(known[i].type));
+    return mcg_check_fail(&at, err, fix, "expected %s", type_words(known[i].type));
   }
   config->plan.options = options;
   return 0;
@@ -55,11 +56,8 @@ static int find_backend(mcg_engine *engine, mcg_config *config, const char *id, 
   const char *names[64] = {NULL};
   for (size_t i = 0; i < engine->backends.count && i < 63; i++)
     names[i] = engine->backends.list[i]->id;
-  const char *near = mcg_nearest(id, names);
-  auto_free char *fix = near ? mcg_format("did you mean `%s`?", near)
-                             : mcg_format("use %s", names[0] ? names[0] : "a build with a backend");
-  mcg_where at = {.up = up, .key = "id"};
-  return mcg_check_fail(&at, err, fix, "there is no backend \"%s\"", id);
+  auto_free char *fix = mcg_names_fix(id, names);
+  return mcg_check_fail(up, err, fix, "there is no backend \"%s\"", id);
 }
 
 /* Its own price goes over the backend's. */

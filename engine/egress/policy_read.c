@@ -70,7 +70,8 @@ static int read_value(const json_t *value, const mcg_where *where, mcg_header *o
       return -1;
     size_t more = strlen(piece);
     if (more > VALUE_MAX - len)
-      return mcg_check_fail(where, err, NULL, "it is longer than %d bytes", VALUE_MAX);
+      return mcg_check_fail(where, err, "set a shorter one", "it is longer than %d bytes",
+                            VALUE_MAX);
     memcpy(text + len, piece, more);
     len += more;
     if (hidden && more) secrets = stpcpy(secrets, piece) + 1;
@@ -92,7 +93,7 @@ static int read_headers(const json_t *headers, const mcg_where *where, mcg_rule 
   size_t count = json_object_size(headers);
   if (!count) return 0;
   if (count > HEADERS_MAX)
-    return mcg_check_fail(where, err, NULL, "there are more than %d", HEADERS_MAX);
+    return mcg_check_fail(where, err, "leave some out", "there are more than %d", HEADERS_MAX);
   if (!rule->terminate_tls)
     return mcg_check_fail(where, err, "add terminate_tls = true",
                           "headers can only be set where TLS ends at the engine");
@@ -105,10 +106,11 @@ static int read_headers(const json_t *headers, const mcg_where *where, mcg_rule 
   {
     const mcg_where at = {.up = where, .key = name};
     mcg_header *header = &rule->headers[rule->header_count];
-    if (!is_token(name)) return mcg_check_fail(&at, err, NULL, "it is no name of a header");
+    if (!is_token(name))
+      return mcg_check_fail(&at, err, "use letters, digits and -", "it is no name of a header");
     for (size_t i = 0; i < rule->header_count; i++)
       if (strcasecmp(name, rule->headers[i].name) == 0)
-        return mcg_check_fail(&at, err, NULL, "it is set twice");
+        return mcg_check_fail(&at, err, "leave one of the two out", "it is set twice");
     if (!may_be_set(name))
       return mcg_check_fail(&at, err, "leave it out", "this header cannot be set by a rule");
     rule->header_count++;
@@ -147,7 +149,8 @@ static int read_ports(const json_t *value, const mcg_where *where, mcg_ports *ou
 {
   *out = (mcg_ports){.count = 0};
   if (!json_is_array(value)) return read_one_port(value, where, out, err);
-  if (!json_array_size(value)) return mcg_check_fail(where, err, NULL, "the list is empty");
+  if (!json_array_size(value))
+    return mcg_check_fail(where, err, "name a port, or leave it out", "the list is empty");
   for (size_t i = 0; i < json_array_size(value); i++) {
     const mcg_where at = {.up = where, .index = i};
     if (read_one_port(json_array_get(value, i), &at, out, err) < 0) return -1;
@@ -212,7 +215,8 @@ static int read_rule_table(const json_t *table, const mcg_where *where, bool all
   const char *text;
   mcg_fault fault;
   if (mcg_check_keys(table, keys, where, err) < 0) return -1;
-  if (!host) return mcg_check_fail(where, err, NULL, "it needs a `host`");
+  if (!host)
+    return mcg_check_fail(where, err, "say which: host = \"api.example.com\"", "it needs a `host`");
   if (mcg_check_string(host, &at, &text, err) < 0) return -1;
   bool written = host_has_ports(text);
   /* "*" is fine where the ports stand beside it. */

@@ -507,13 +507,16 @@ void mcg_command_rouse(mcg_command *command)
   signal_starting(command, SIGCONT);
 }
 
-bool mcg_command_hushed(mcg_command *command)
+bool mcg_command_is_hushed(const mcg_command *command)
 {
-  if (!command->hushed || command->started || command->gone) return false;
-  if (mcg_now_ms() - command->hushed_ms < HUSHED_MS) return true;
+  return command->hushed && !command->started && !command->gone;
+}
+
+void mcg_command_unhush(mcg_command *command)
+{
+  if (!mcg_command_is_hushed(command) || mcg_now_ms() - command->hushed_ms < HUSHED_MS) return;
   command->hushed = false;
   signal_process(command->parent_fd, SIGUSR1);
-  return false;
 }
 
 void mcg_command_insist(mcg_command *command)

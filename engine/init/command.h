@@ -72,8 +72,10 @@ bool mcg_command_start(mcg_server *server, mcg_conn *conn, uint32_t channel, con
 mcg_command *mcg_command_find(mcg_server *server, mcg_conn *conn, uint32_t channel);
 void mcg_command_step(mcg_command *command); /* looks at its slot and tells what is new */
 void mcg_command_signal(mcg_command *command, int signo);
-void mcg_command_rouse(mcg_command *command);  /* its stub, should that have been stopped */
-bool mcg_command_hushed(mcg_command *command); /* after a millisecond its stub is asked: false */
+void mcg_command_rouse(mcg_command *command); /* its stub, should that have been stopped */
+/* Nobody has been told of its start yet, and its stub has not been asked for it. */
+bool mcg_command_is_hushed(const mcg_command *command);
+void mcg_command_unhush(mcg_command *command); /* asks the stub, once a millisecond has passed */
 /* The same for one whose command has ended. A sandbox that stops it time and again loses it, and with it
  * the knowledge of whose its processes are: then they are the whole sandbox's. */
 void mcg_command_insist(mcg_command *command);

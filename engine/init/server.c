@@ -299,10 +299,17 @@ static void sweep_commands(mcg_server *server)
   } while (server->reaped);
 }
 
-static int next_timeout(const mcg_server *server)
+/* Those that have been silent for too long are asked. */
+static void unhush_commands(const mcg_server *server)
 {
   for (mcg_command *command = server->commands; command; command = command->next)
-    if (mcg_command_hushed(command)) return HUSHED_TICK_MS;
+    mcg_command_unhush(command);
+}
+
+static int next_timeout(const mcg_server *server)
+{
+  for (const mcg_command *command = server->commands; command; command = command->next)
+    if (mcg_command_is_hushed(command)) return HUSHED_TICK_MS;
   for (const mcg_command *command = server->commands; command; command = command->next)
     if (command->killing && !command->gone) return KILL_TICK_MS;
   for (const mcg_command *command = server->commands; command; command = command->next)
@@ -315,6 +322,7 @@ static void serve(mcg_server *server)
   mcg_poll set = {0};
   while (!server->stop) {
     watch_all(server, &set);
+    unhush_commands(server);
     int timeout = next_timeout(server);
     int ready = poll(set.fds, set.count, timeout);
     if (ready < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM) break;

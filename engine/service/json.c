@@ -59,8 +59,8 @@ struct json_t *mcg_json_parse(const char *text, size_t len, mcg_error **err)
   }
   char *quote = strstr(reason.text, " near '");
   if (quote) *quote = '\0';
-  mcg_fail(err, MCG_INVALID, NULL, "not JSON: line %d, column %d: %s", reason.line, reason.column,
-           reason.text);
+  mcg_fail(err, MCG_INVALID, "correct it there", "not JSON: line %d, column %d: %s", reason.line,
+           reason.column, reason.text);
   return NULL;
 }
 
@@ -105,4 +105,17 @@ const char *mcg_nearest(const char *word, const char *const *names)
     }
   }
   return nearest;
+}
+
+char *mcg_names_fix(const char *word, const char *const *names)
+{
+  const char *near = mcg_nearest(word, names);
+  if (near) return mcg_format("did you mean `%s`?", near);
+  char *fix = strdup("there is only");
+  for (const char *const *name = names; fix && *name; name++) {
+    char *longer = mcg_format("%s%s `%s`", fix, name == names ? "" : ",", *name);
+    free(fix);
+    fix = longer;
+  }
+  return fix;
 }

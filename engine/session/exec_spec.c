@@ -19,12 +19,14 @@ int mcg_exec_spec_read(const mcg_exec_spec *given, mcg_exec_spec *out, mcg_error
                       ") does not know");
   memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
   if (!out->shell == !out->argv)
-    return mcg_fail(err, MCG_INVALID, NULL, "give either a shell text or a list of arguments");
+    return mcg_fail(err, MCG_INVALID, "leave one of the two out",
+                    "give either a shell text or a list of arguments");
   if (out->argv && (!out->argv[0] || !*out->argv[0]))
-    return mcg_fail(err, MCG_INVALID, NULL, "the command is empty");
-  if (out->timeout_ms < 0) return mcg_fail(err, MCG_INVALID, NULL, "the time-out is negative");
+    return mcg_fail(err, MCG_INVALID, "name the program to run", "the command is empty");
+  if (out->timeout_ms < 0)
+    return mcg_fail(err, MCG_INVALID, "write 0 for none", "the time-out is negative");
   if (out->stdin_mode > MCG_STDIN_PIPE)
-    return mcg_fail(err, MCG_INVALID, NULL, "unknown stdin mode");
+    return mcg_fail(err, MCG_INVALID, "use one of mcg_stdin", "unknown stdin mode");
   if (out->detach && (out->pty || out->stdin_mode != MCG_STDIN_EMPTY))
     return mcg_fail(err, MCG_INVALID, "leave pty and stdin out",
                     "a detached command has no streams");

@@ -45,9 +45,10 @@ static bool climbs_out(const char *path)
 
 int mcg_file_path_check(const mcg_session *session, const char *path, mcg_error **err)
 {
-  if (!path || !*path) return mcg_fail(err, MCG_INVALID, NULL, "the path is empty");
+  if (!path || !*path)
+    return mcg_fail(err, MCG_INVALID, "write . for the working directory", "the path is empty");
   if (strlen(path) >= PATH_LENGTH_MAX)
-    return mcg_fail(err, MCG_INVALID, NULL, "the path is longer than 4095 bytes");
+    return mcg_fail(err, MCG_INVALID, "use a shorter one", "the path is longer than 4095 bytes");
   if (!climbs_out(path)) return 0;
   mcg_fail(err, MCG_INVALID, "write the absolute path that you mean",
            "%s leads out of the workspace", path);

@@ -14,7 +14,9 @@ int mcg_host_open(mcg_engine *engine, const char *directory, mcg_host **out, mcg
 {
   auto_free char *absolute = realpath(directory, NULL);
   char id[27];
-  if (!absolute) return mcg_fail_errno(err, errno, NULL, "host directory %s", directory);
+  if (!absolute)
+    return mcg_fail_errno(err, errno, "make it first, or name one that you may enter",
+                          "host directory %s", directory);
   if (mcg_random_id(id, err) < 0) return -1;
   mcg_host *host = calloc(1, sizeof *host);
   if (!host) return mcg_fail(err, MCG_NOMEM, NULL, "no memory to open %s", directory);

@@ -177,13 +177,14 @@ static int upload_run(void *arg, mcg_error **err)
   struct stat about;
   auto_free char *directory = NULL, *name = NULL;
   if (lstat(self->from, &about) < 0)
-    return mcg_fail_errno(err, errno, NULL, "host file %s", self->from);
+    return mcg_fail_errno(err, errno, "name a file or directory that you can read", "host file %s",
+                          self->from);
   if (S_ISLNK(about.st_mode))
     return mcg_fail(err, MCG_INVALID, "name what it points to", "host file %s is a symbolic link",
                     self->from);
   bool tree = S_ISDIR(about.st_mode);
   if (!tree && !S_ISREG(about.st_mode))
-    return mcg_fail(err, MCG_INVALID, NULL, "host file %s is neither a file nor a directory",
+    return mcg_fail(err, MCG_INVALID, "name a file or a directory", "host file %s is neither",
                     self->from);
   if (tree)
     directory = strdup(self->from);
@@ -204,7 +205,9 @@ static int upload_run(void *arg, mcg_error **err)
 int mcg_file_upload(mcg_session *session, const char *host_from, const char *to, mcg_done done,
                     void *data, mcg_op **op, mcg_error **err)
 {
-  if (!host_from || !*host_from) return mcg_fail(err, MCG_INVALID, NULL, "the host path is empty");
+  if (!host_from || !*host_from)
+    return mcg_fail(err, MCG_INVALID, "write . for the current directory",
+                    "the host path is empty");
   if (mcg_file_path_check(session, to, err) < 0) return -1;
   transfer given = {.session = session,
                     .from = strdup(host_from),
@@ -238,7 +241,7 @@ static int download_run(void *arg, mcg_error **err)
     return mcg_wrap(err, "download %s", self->from);
   bool tree = S_ISDIR(about.mode);
   if (!tree && !S_ISREG(about.mode))
-    return mcg_fail(err, MCG_INVALID, NULL, "download %s: it is neither a file nor a directory",
+    return mcg_fail(err, MCG_INVALID, "name a file or a directory", "download %s: it is neither",
                     self->from);
   auto_free char *directory = NULL, *name = NULL;
   if (split(self->to, &directory, &name, err) < 0) return -1;
@@ -258,7 +261,9 @@ static int download_run(void *arg, mcg_error **err)
 int mcg_file_download(mcg_session *session, const char *from, const char *host_to, mcg_done done,
                       void *data, mcg_op **op, mcg_error **err)
 {
-  if (!host_to || !*host_to) return mcg_fail(err, MCG_INVALID, NULL, "the host path is empty");
+  if (!host_to || !*host_to)
+    return mcg_fail(err, MCG_INVALID, "write . for the current directory",
+                    "the host path is empty");
   if (mcg_file_path_check(session, from, err) < 0) return -1;
   transfer given = {.session = session,
                     .from = strdup(from),

@@ -5,7 +5,8 @@ check "a filter" gives 0 HI 'echo hi | mooncage run -- tr a-z A-Z'
 check "the exit status is the command's" gives 7 '' "mooncage run -- sh -c 'exit 7'"
 check "exit status 255" gives 255 '' "mooncage run -- sh -c 'exit 255'"
 check "128+N for a signal" gives 143 '' "mooncage run -- sh -c 'kill -TERM \$\$'"
-check "a program that is missing" gives 127 '' 'mooncage run -- no-such-program'
+check "a program that is missing" gives 127 '' 'mooncage run -- no-such-program' 'no program no-such-program'
+check "with -q it is the status alone" gives 127 '' '[ -z "$(mooncage -q run -- no-such-program 2>&1)" ] && mooncage -q run -- no-such-program'
 check "a program that cannot be executed" gives 126 '' 'mooncage run -- /etc/passwd'
 check "/etc/shadow cannot be read" gives '*' '' '! mooncage run -- cat /etc/shadow'
 check "stderr apart" gives 0 out "mooncage run -- sh -c 'echo out; echo err >&2'" err

@@ -6,7 +6,7 @@
 typedef struct refused {
   const char *text;
   mcg_code code;
-  const char *says, *mends; /* parts of message and fix; NULL: not looked at */
+  const char *says, *mends; /* parts of message and fix; NULL: any */
 } refused;
 
 static const refused refusals[] = {
@@ -26,6 +26,8 @@ static const refused refusals[] = {
     {"{\"limits\":{\"wall_s\":0}}", MCG_INVALID, "limits.wall_s", NULL},
     {"{\"limits\":5}", MCG_INVALID, "limits: expected a table, found a number", NULL},
     {"{\"limits\":{},\"limits\":{}}", MCG_INVALID, "duplicate", NULL},
+    {"{\"backend\":\"docker\"}", MCG_INVALID, "backend: there is no backend \"docker\"",
+     "only `jail`, `subprocess`"},
     {"{\"backend\":\"jial\"}", MCG_INVALID, "there is no backend \"jial\"", "`jail`"},
     {"{\"backend\":{\"id\":5}}", MCG_INVALID, "backend.id: expected a string, found a number",
      NULL},
@@ -97,8 +99,8 @@ static void refuses(void **state)
       fail_msg("%s: code %s: %s", r->text, mcg_code_name(err->code), err->message);
     if (r->says && !strstr(err->message, r->says))
       fail_msg("%s: says \"%s\"", r->text, err->message);
-    if (r->mends && (!err->fix || !strstr(err->fix, r->mends)))
-      fail_msg("%s: fix \"%s\"", r->text, err->fix ? err->fix : "");
+    if (!err->fix) fail_msg("%s: no fix for \"%s\"", r->text, err->message);
+    if (r->mends && !strstr(err->fix, r->mends)) fail_msg("%s: fix \"%s\"", r->text, err->fix);
     mcg_error_free(err);
   }
 }

@@ -205,6 +205,8 @@ static inline int mcg_steal_fd(int *fd)
 }
 /* printf into fresh memory; NULL when there is none. */
 char *mcg_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The fix for a word that is none of the NULL-terminated `names`: the nearest, else all of them. Fresh. */
+char *mcg_names_fix(const char *word, const char *const *names);
 
 /* Options of a candidate; NULL or 0 when absent (types were checked before). */
 const char *mcg_option_string(const mcg_plan *plan, const char *name);

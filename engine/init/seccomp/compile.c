@@ -126,8 +126,11 @@ static void add_all(scmp_filter_ctx tree, const call *calls, size_t count, unsig
   }
 }
 
+/* What the filter may say is a matter of the kernel that will load it, not of the one that builds: told
+ * nothing, libseccomp asks the latter, which an emulator or a container may answer with no. */
 static scmp_filter_ctx new_tree(uint32_t otherwise)
 {
+  if (seccomp_api_set(3) < 0) die("libseccomp does not know KILL_PROCESS");
   scmp_filter_ctx tree = seccomp_init(otherwise);
   if (!tree) die("seccomp_init failed");
   if (seccomp_attr_set(tree, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) < 0)

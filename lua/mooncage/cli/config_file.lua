@@ -52,23 +52,32 @@ end
 
 ---What a configuration sees beside ordinary Lua.
 local function environment(path, mooncage)
-  local function fail(message)
-    error({ code = "not_found", message = ("%s: %s"):format(path, message) }, 0)
+  local function fail(message, fix)
+    error({ code = "not_found", message = ("%s: %s"):format(path, message), fix = fix }, 0)
   end
   local extra = { mooncage = mooncage }
   function extra.secret(name)
-    if type(name) ~= "string" then fail "secret needs the name of an environment variable" end
+    if type(name) ~= "string" then
+      fail("secret needs the name of an environment variable", 'write secret "NAME"')
+    end
     local value = os.getenv(name)
-    if not value then fail(("secret %q: no such variable in the environment"):format(name)) end
+    if not value then
+      fail(("secret %q: no such variable in the environment"):format(name),
+        ("set it: export %s=..."):format(name))
+    end
     return mooncage.secret(value)
   end
   function extra.secret_file(file_name)
-    if type(file_name) ~= "string" then fail "secret_file needs a path" end
+    if type(file_name) ~= "string" then
+      fail("secret_file needs a path", 'write secret_file "PATH"')
+    end
     local file, why = io.open(file_name, "rb")
-    if not file then fail("secret_file: " .. why) end
+    if not file then fail("secret_file: " .. why, "name a file that you can read") end
     local text = file:read "*a"
     file:close()
-    if not text then fail(("secret_file: cannot read %s"):format(file_name)) end
+    if not text then
+      fail(("secret_file: cannot read %s"):format(file_name), "name a file, no directory")
+    end
     return mooncage.secret((text:gsub("\r?\n$", "")))
   end
   return setmetatable(extra, { __index = _G })

@@ -26,7 +26,7 @@ local function steps(line)
   local session, err = keepers.open(line.words[1], config)
   if not session then return nil, err end
   local result, failure = run.attached(session, line.rest, options)
-  local reported = result and run.report(session, result)
+  local reported = result and run.report(session, result, line.rest)
   session:close() -- lets go of it; the sandbox stays
   if not result then return nil, failure end
   return reported and exit.of_result(result) or exit.FAILED

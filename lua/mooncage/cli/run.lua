@@ -10,11 +10,20 @@ local run = {}
 -- A command that nobody waits for any more shall not stay for ever.
 local HOUR = 3600
 
+---What the command could not say itself.
+function run.tell(result, argv)
+  if result.timed_out then output.note "the command ran into its time limit and was killed" end
+  if result.not_found then
+    output.note(("there is no program %s in the sandbox, or not its interpreter; --bind, --copy-in "
+      .. "and --option path=DIR add to what it sees"):format(argv[1]))
+  end
+  if result.oom_killed then output.note "the command was killed: it ran out of memory" end
+end
+
 ---With --json the result is one document; otherwise the command has already said everything.
-function run.report(session, result, project)
+function run.report(session, result, argv, project)
   if not output.is_json() then
-    if result.timed_out then output.note "the command ran into its time limit and was killed" end
-    if result.oom_killed then output.note "the command was killed: it ran out of memory" end
+    run.tell(result, argv)
     return true
   end
   local document = {}
@@ -62,7 +71,7 @@ local function run_command(line)
   local result, problem, project = run.steps(session, line.flags, function()
     return run.attached(session, line.rest, { tool = line.flags.tool })
   end)
-  local reported = result and run.report(session, result, project)
+  local reported = result and run.report(session, result, line.rest, project)
   local closed, close_error = session:close()
   if not result then return nil, problem end
   if not closed then return nil, close_error end

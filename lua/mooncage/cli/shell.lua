@@ -90,6 +90,7 @@ function shell.main(line)
   if not ok then return run.finish(nil, wrong) end
   interrupt.watch()
   local result, err = (line.words[1] and in_session or fresh)(line)
+  if result then run.tell(result, line.rest or DEFAULT) end
   return run.finish(result and exit.of_result(result), err)
 end
 
