@@ -286,17 +286,19 @@ int mcg_audit_learn_secrets(mcg_engine *engine, const json_t *list, mcg_error **
   return 0;
 }
 
+/* Messages cut what they quote: what is left of a secret then is its start. */
 char *mcg_audit_redact_text(const mcg_engine *engine, char *take_text)
 {
   size_t len;
-  char *fresh = NULL;
-  if (!engine->audit || !take_text) return take_text;
-  const char *clean =
-      mcg_redact(engine->audit->secrets, take_text, strlen(take_text), &len, &fresh);
-  if (clean == take_text) return take_text;
-  if (clean) fresh[len] = '\0';
-  free(take_text);
-  return fresh;
+  auto_free char *fresh = NULL, *text = take_text;
+  if (!engine->audit || !text) return mcg_steal_pointer(&text);
+  const char *clean = mcg_redact(engine->audit->secrets, text, strlen(text), &len, &fresh);
+  return clean ? mcg_redact_parts(engine->audit->secrets, clean, len) : NULL;
+}
+
+char *mcg_engine_redact(const mcg_engine *engine, const char *text)
+{
+  return mcg_audit_redact_text(engine, strdup(text));
 }
 
 void mcg_audit_redact(const mcg_engine *engine, mcg_error *error)

@@ -47,6 +47,9 @@ size_t mcg_secrets_tail(const mcg_secrets *secrets, const char *bytes, size_t le
  * which the caller frees. NULL: no memory. `secrets` may be NULL. */
 const char *mcg_redact(const mcg_secrets *secrets, const char *bytes, size_t len, size_t *out_len,
                        char **fresh);
+/* For texts that may have been cut: a copy, with NUL, where *** stands for the start of each secret
+ * too, as far as it goes. NULL: no memory. */
+char *mcg_redact_parts(const mcg_secrets *secrets, const char *bytes, size_t len);
 
 #define MCG_TEXT_MAX ((size_t)8 << 10) /* longer ones are cut */
 

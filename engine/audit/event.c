@@ -1,6 +1,7 @@
 /* event.c: one event as a line. Its keys stand in order here, so that nothing has to be sorted; what
  * only the sink knows (hash, prev, seq) is left open. */
 #include "sink.h"
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -42,7 +43,11 @@ static void put_error(mcg_text *text, const mcg_error *error, const mcg_secrets 
   mcg_text_literal(text, "{\"code\":");
   put_plain(text, mcg_code_name(error->code));
   KEY(text, "message");
-  put_foreign(text, secrets, error->message ? error->message : "");
+  const char *message = error->message ? error->message : "";
+  char *clean = mcg_redact_parts(secrets, message, strlen(message)); /* it may have been cut */
+  text->failed |= !clean;
+  if (clean) put_foreign(text, secrets, clean);
+  free(clean);
   mcg_text_literal(text, "}");
 }
 

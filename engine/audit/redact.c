@@ -1,13 +1,18 @@
 /* redact.c: values that must not be written anywhere, and their removal from what is. As they are
- * known they are also known in hexadecimal, in base64 (with either alphabet), percent-encoded and as JSON
- * has them, where they are long enough for that to mean something. What a program does to a secret beyond that cannot be caught. */
+ * known they are also known in hexadecimal, in base64 (with either alphabet), percent-encoded, as JSON
+ * has them, and in small and in large letters, where they are long enough for that to mean something; and
+ * as our own messages show what is no printable text. What a program does to a secret beyond that cannot be
+ * caught. */
 #include "service/base64.h"
 #include "canonical.h"
+#include "engine.h"
 #include "service/sha256.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define CODED_MIN 8 /* shorter ones are looked for as they are only */
+#define PART_MAX 16 /* bytes of the start of one that tell it: half of it, */
+#define PART_MIN 10 /* and no fewer than these, which are no word */
 
 typedef struct secret {
   char *bytes;
@@ -109,16 +114,50 @@ static bool add_percent(mcg_secrets *secrets, const char *bytes, size_t len, boo
   return add(secrets, coded, at, false);
 }
 
-/* Within a string of JSON; some writers escape the slash, too. */
-static bool add_json(mcg_secrets *secrets, const char *bytes, size_t len, bool slash)
+/* Within a string of JSON; some writers escape the slash, too, or write their digits large. */
+static bool add_json(mcg_secrets *secrets, const char *bytes, size_t len, bool second)
 {
-  char *coded = malloc(2 * len);
+  static const char letters[] = "btn\0fr"; /* 8 to 13 */
+  const char *digits = second ? "0123456789ABCDEF" : "0123456789abcdef";
+  char *coded = malloc(6 * len);
   size_t at = 0;
   for (size_t i = 0; coded && i < len; i++) {
-    if (bytes[i] == '"' || bytes[i] == '\\' || (slash && bytes[i] == '/')) coded[at++] = '\\';
-    coded[at++] = bytes[i];
+    unsigned char c = (unsigned char)bytes[i];
+    char letter = c >= 8 && c <= 13 ? letters[c - 8] : '\0';
+    if (c < ' ' && !letter) {
+      memcpy(coded + at, (char[]){'\\', 'u', '0', '0', digits[c >> 4], digits[c & 15]}, 6);
+      at += 6;
+      continue;
+    }
+    if (letter || c == '"' || c == '\\' || (second && c == '/')) coded[at++] = '\\';
+    coded[at++] = letter ? letter : (char)c;
   }
   return add(secrets, coded, at, false);
+}
+
+/* As our own messages have it, which are one line whatever is in them. */
+static bool add_one_line(mcg_secrets *secrets, const char *bytes, size_t len)
+{
+  if (memchr(bytes, '\0', len)) return true; /* no message holds it */
+  char *text = strndup(bytes, len);
+  char *line = text ? mcg_one_line(text) : NULL;
+  if (text) explicit_bzero(text, len);
+  free(text);
+  return add(secrets, line, line ? strlen(line) : 0, false);
+}
+
+/* As names of hosts and of variables have it. */
+static bool add_case(mcg_secrets *secrets, const char *bytes, size_t len, bool upper)
+{
+  char *copy = malloc(len);
+  for (size_t i = 0; copy && i < len; i++) {
+    char c = bytes[i];
+    if (upper)
+      copy[i] = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    else
+      copy[i] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  }
+  return add(secrets, copy, len, false);
 }
 
 static bool add_codings(mcg_secrets *secrets, const void *bytes, size_t len)
@@ -127,7 +166,7 @@ static bool add_codings(mcg_secrets *secrets, const void *bytes, size_t len)
     for (size_t before = 0; before < 3; before++)
       if (!add_base64(secrets, bytes, len, before, second)) return false;
     if (!add_hex(secrets, bytes, len, second) || !add_percent(secrets, bytes, len, second) ||
-        !add_json(secrets, bytes, len, second))
+        !add_json(secrets, bytes, len, second) || !add_case(secrets, bytes, len, second))
       return false;
   }
   return true;
@@ -138,7 +177,7 @@ bool mcg_secrets_add(mcg_secrets *secrets, const void *bytes, size_t len)
   if (!len) return true;
   char *copy = malloc(len);
   if (copy) memcpy(copy, bytes, len);
-  if (!add(secrets, copy, len, true)) return false;
+  if (!add(secrets, copy, len, true) || !add_one_line(secrets, bytes, len)) return false;
   return len < CODED_MIN || add_codings(secrets, bytes, len);
 }
 
@@ -186,6 +225,37 @@ const char *mcg_redact(const mcg_secrets *secrets, const char *bytes, size_t len
     bytes = clean;
   }
   return bytes;
+}
+
+/* How many bytes here are the start of a secret, in whichever spelling goes on for longest; 0: too few. */
+static size_t part_here(const mcg_secrets *secrets, const char *bytes, size_t len)
+{
+  size_t longest = 0;
+  for (size_t i = 0; secrets && i < secrets->count; i++) {
+    const secret *one = &secrets->list[i];
+    size_t n = 0, least = one->len / 2 < PART_MAX ? one->len / 2 : PART_MAX;
+    while (n < len && n < one->len && bytes[n] == one->bytes[n]) n++;
+    if (least >= PART_MIN && n >= least && n > longest) longest = n;
+  }
+  return longest;
+}
+
+char *mcg_redact_parts(const mcg_secrets *secrets, const char *bytes, size_t len)
+{
+  char *clean = malloc(len + 1); /* a part is longer than what stands for it */
+  size_t out = 0;
+  for (size_t i = 0; clean && i < len;) {
+    size_t part = part_here(secrets, bytes + i, len - i);
+    if (part) {
+      memcpy(clean + out, "***", 3);
+      out += 3;
+      i += part;
+    } else {
+      clean[out++] = bytes[i++];
+    }
+  }
+  if (clean) clean[out] = '\0';
+  return clean;
 }
 
 void mcg_secrets_mask(const mcg_secrets *secrets, char *bytes, size_t len)

@@ -404,7 +404,9 @@ int mcg_config_plan(mcg_engine *engine, json_t *take_root, const mcg_where *wher
   config->root = take_root;
   if (read_all(engine, config, where, err) < 0) {
     mcg_config_free(config);
-    return mcg_wrap(err, "configuration");
+    mcg_wrap(err, "configuration");
+    mcg_audit_redact(engine, *err);
+    return -1;
   }
   *out = config;
   return 0;
@@ -421,6 +423,7 @@ int mcg_config_read(mcg_engine *engine, const char *text, size_t len, mcg_config
   if (!refused && mcg_candidate_meet(config, &refused) < 0) mcg_wrap(&refused, "configuration");
   if (refused) {
     mcg_config_free(config);
+    mcg_audit_redact(engine, refused);
     *err = refused;
     return -1;
   }

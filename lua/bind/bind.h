@@ -153,6 +153,10 @@ void mcg_lua_bytes_done(void *data, const void *bytes, size_t len, mcg_error *er
 void mcg_lua_failed(mcg_task *task, mcg_error *error); /* nil, the error table; frees error */
 
 /* ---- error.c */
+/* A text for others' eyes: without secrets, where there is an engine that knows any. */
+void mcg_lua_push_struck(lua_State *L, const char *text);
+/* What strikes them; NULL in a process that knows none (mooncage-policy). To be freed; NULL: no memory. */
+extern char *(*mcg_lua_strike)(lua_State *L, const char *text);
 void mcg_lua_push_error(lua_State *L, const mcg_error *error); /* the table */
 int mcg_lua_nil_error(lua_State *L, mcg_error *error); /* nil, table; frees error; returns 2 */
 /* nil, table for a failure that the binding itself noticed; returns 2. */

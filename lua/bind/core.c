@@ -159,13 +159,22 @@ static int new_error(lua_State *L)
   lua_createtable(L, 0, 6);
   static const char *const keys[] = {"code", "message", "fix"};
   for (int i = 0; i < 3; i++) {
-    lua_pushvalue(L, i + 1);
+    if (lua_type(L, i + 1) == LUA_TSTRING)
+      mcg_lua_push_struck(L, lua_tostring(L, i + 1));
+    else
+      lua_pushvalue(L, i + 1);
     lua_setfield(L, 4, keys[i]);
   }
   lua_pushboolean(L, 0);
   lua_setfield(L, 4, "retryable");
   luaL_setmetatable(L, MCG_LUA_ERROR);
   return 1;
+}
+
+static char *strike(lua_State *L, const char *text)
+{
+  const mcg_lua *host = mcg_lua_host(L);
+  return host->engine ? mcg_engine_redact(host->engine, text) : strdup(text);
 }
 
 /* core.cancel_all(): every task, the one that asks too */
@@ -240,6 +249,7 @@ __attribute__((visibility("default"))) int luaopen_mooncage_core(lua_State *L)
 {
   if (!mcg_lua_host(L)) {
     mcg_lua_host_new(L);
+    mcg_lua_strike = strike;
     mcg_lua_error_setup(L);
     mcg_lua_secret_setup(L);
     mcg_lua_task_setup(L);

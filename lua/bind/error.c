@@ -6,10 +6,32 @@
 #include <stdio.h>
 #include <string.h>
 
+char *(*mcg_lua_strike)(lua_State *L, const char *text);
+
+struct striking {
+  lua_State *L;
+  const char *text;
+};
+
+static char *strike(void *from)
+{
+  const struct striking *s = from;
+  return mcg_lua_strike(s->L, s->text);
+}
+
+void mcg_lua_push_struck(lua_State *L, const char *text)
+{
+  struct striking s = {L, text};
+  if (!mcg_lua_strike)
+    lua_pushstring(L, text);
+  else if (!mcg_lua_text_from(L, strike, &s))
+    lua_pushliteral(L, "not enough memory to say why");
+}
+
 static void set_text(lua_State *L, const char *key, const char *text)
 {
   if (!text) return;
-  lua_pushstring(L, text);
+  mcg_lua_push_struck(L, text);
   lua_setfield(L, -2, key);
 }
 

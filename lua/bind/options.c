@@ -15,6 +15,7 @@ int mcg_lua_misuse(lua_State *L, const char *format, ...)
   lua_pushvfstring(L, format, args);
   va_end(args);
   lua_concat(L, 3);
+  mcg_lua_push_struck(L, lua_tostring(L, -1));
   return lua_error(L);
 }
 

@@ -285,6 +285,45 @@ describe("the audit log", function()
     assert.matches("beware of ***", all, 1, true)
   end)
 
+  it("knows secrets of many lines, cut ones and those of odd bytes in errors, too", function()
+    for _, secret in ipairs {
+      "--BEGIN KEY--\nMIIEhunter2hunter2\nhunter2/hunter2\n--END KEY--", "a\thunter2\27[2J",
+      "HUNTER2-Hunter2-hunter2", ("L"):rep(4000) .. "hunter2\nhunter2" .. ("x"):rep(500),
+    } do
+      local kept, all = mooncage.secret(secret), {}
+      local session = assert(mooncage.open {
+        audit = jsonl(), environment = { TOKEN = kept },
+        on_log = function(_, text) all[#all + 1] = text end,
+      })
+      for _, try in ipairs {
+        function() return session:read(secret) end,
+        function() return session:write(("d"):rep(180) .. "/" .. secret, "") end,
+        function() return session:read("../" .. secret) end,
+        function() return session:exec({ "true" }, { cwd = "/" .. secret }) end,
+        function() return session:exec({ "true" }, { [secret] = 1 }) end,
+        function() return session:set_network { allow = { secret } } end,
+        function() return session:set_network { allow = { secret .. ".test:0" } } end,
+        function() return session:call_tool(secret, {}) end,
+        function() return session:call_tool("read_file", { [secret] = "" }) end,
+        function() return mooncage.open { [secret] = 1 } end,
+        function() return mooncage.open { candidates = { secret } } end,
+        function() return mooncage.open { requirements = { region = secret } } end,
+        function() return mooncage.policy("./" .. secret) end,
+        function() return mooncage.resume(secret) end,
+      } do
+        local ok, none, err = pcall(try)
+        err = ok and err or none
+        assert.is_truthy(ok and none == nil or err)
+        all[#all + 1] = tostring(err) .. (type(err) == "table" and err.fix or "")
+      end
+      session:close()
+      all = table.concat(all, "\n") .. support.read_file(path)
+      assert.is_nil(all:lower():find("hunter2", 1, true))
+      assert.is_nil(all:find(("L"):rep(20), 1, true))
+      assert.matches("***", all, 1, true)
+    end
+  end)
+
   it("has no secret in it, however it got there", function()
     local secret = mooncage.secret "very/secret"
     local session = assert(mooncage.open {

@@ -167,6 +167,55 @@ static void secrets_are_struck_out(void **state)
   mcg_secrets_free(secrets);
 }
 
+/* As Python's json writes it, host names and variables have it, and our own messages quote it. */
+static void a_secret_of_many_lines(void **state)
+{
+  (void)state;
+  static const char plain[] = "--Begin--\nLine\tone\x1b\r\n\xffline two\n--End--";
+  static const char *const spellings[] = {
+      "--Begin--\nLine\tone\x1b\r\n\xffline two\n--End--",
+      "--begin--\nline\tone\x1b\r\n\xffline two\n--end--",
+      "--BEGIN--\nLINE\tONE\x1b\r\n\xffLINE TWO\n--END--",
+      "--Begin--\\nLine\\tone\\u001b\\r\\n\xffline two\\n--End--",
+      "--Begin--\\nLine\\tone\\u001B\\r\\n\xffline two\\n--End--",
+      "--Begin--\\nLine\\tone\\x1b\\r\\n\\xffline two\\n--End--"};
+  mcg_secrets *secrets = mcg_secrets_new();
+  assert_true(mcg_secrets_add(secrets, plain, sizeof plain - 1));
+  for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
+    size_t len = strlen(spellings[i]), out;
+    char *fresh;
+    const char *clean = mcg_redact(secrets, spellings[i], len, &out, &fresh);
+    assert_int_equal(out, 3);
+    assert_memory_equal(clean, "***", 3);
+    free(fresh);
+  }
+  mcg_secrets_free(secrets);
+}
+
+/* What a message has of a secret that it cut: its start, in one spelling or the other. */
+static void the_start_of_a_secret(void **state)
+{
+  (void)state;
+  static const char plain[] = "the first line\nand what comes in the second";
+  static const char *const cases[][2] = {
+      {"open the first line\nand what comes i...", "open ***..."},
+      {"open the first line\\nand what comes i...", "open ***..."},
+      {"THE FIRST LINE\nAND W, the first line\nan", "***, ***"},
+      {"tthe first line\nand what comes in the second", "t***"},
+      {"the first line.", "the first line."}, /* too little to tell */
+      {"", ""},
+  };
+  mcg_secrets *secrets = mcg_secrets_new();
+  assert_true(mcg_secrets_add(secrets, plain, sizeof plain - 1));
+  assert_true(mcg_secrets_add(secrets, "the first day", 13)); /* as is half of this */
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char *clean = mcg_redact_parts(secrets, cases[i][0], strlen(cases[i][0]));
+    assert_string_equal(clean, cases[i][1]);
+    free(clean);
+  }
+  mcg_secrets_free(secrets);
+}
+
 /* As Python's json, base64 and PHP's json_encode write it. */
 static void a_secret_in_other_spellings(void **state)
 {
@@ -198,6 +247,8 @@ int main(void)
       cmocka_unit_test(strings_escaped),
       cmocka_unit_test(what_is_no_clean_text_is_base64),
       cmocka_unit_test(a_secret_in_other_spellings),
+      cmocka_unit_test(a_secret_of_many_lines),
+      cmocka_unit_test(the_start_of_a_secret),
       cmocka_unit_test(what_is_long_is_cut),
       cmocka_unit_test(secrets_are_struck_out),
   };

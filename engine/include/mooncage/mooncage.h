@@ -122,9 +122,12 @@ MCG_API void mcg_engine_free(mcg_engine *engine);
  * "persistent":false,"capabilities":{"pty":true},"options":[{"name","type","help"}]}}; with a price
  * also "cost":{"usd_per_minute","as_of"}. The caller frees the text with free(). NULL: no memory. */
 MCG_API char *mcg_engine_backends(const mcg_engine *engine);
-/* A value that must not be shown: the audit log has *** in its place, wherever it occurs, and where it
- * occurs in hexadecimal, base64 or percent-encoded. It is copied, and wiped with the engine. */
+/* A value that must not be shown: the audit log, log lines and errors have *** in its place, wherever it
+ * occurs, and where it occurs in hexadecimal, base64, percent-encoded, in JSON, or in small or large
+ * letters. It is copied, and wiped with the engine. */
 MCG_API int mcg_engine_secret(mcg_engine *engine, const void *bytes, size_t len, mcg_error **err);
+/* The text with *** in their place, for what a host says itself. Free with free(). NULL: no memory. */
+MCG_API char *mcg_engine_redact(const mcg_engine *engine, const char *text);
 /* The nearest of the NULL-terminated names within edit distance 3, or NULL: for "did you mean". */
 MCG_API const char *mcg_nearest(const char *word, const char *const *names);
 
