@@ -4,6 +4,7 @@
 #include "sys.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <stdarg.h>
 #include <signal.h>
@@ -138,6 +139,25 @@ static void run(const mcg_server *server, int argc, char **argv)
   builtin_fail(ENOSYS, "there is no built-in \"%s\"", argv[0]);
 }
 
+static bool several_users;
+
+void builtin_give(int dir, int made)
+{
+  struct stat owner;
+  if (!several_users || fstat(dir, &owner) < 0 || (owner.st_uid == 0 && owner.st_gid == 0)) return;
+  if (fchown(made, owner.st_uid, owner.st_gid) < 0)
+    builtin_fail(errno, "cannot give it to the owner of its directory: %s", strerror(errno));
+}
+
+/* By descriptor: a name could be made to mean another's file meanwhile. */
+void builtin_give_directory(int dir, const char *name)
+{
+  int made = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (made < 0) return; /* it was moved away: then it is not ours to give */
+  builtin_give(dir, made);
+  close(made);
+}
+
 /* Where init holds capabilities for `user=`, its child must not keep them, unless it is the sandbox's
  * root, as which a command would have them too. */
 static void become_command(const mcg_launch *launch)
@@ -160,6 +180,7 @@ _Noreturn void mcg_builtin_main(mcg_server *server, mcg_command *command, const 
     if (dup2(command->theirs[i], i) < 0) _exit(1);
   mcg_sys3(SYS_close_range, 3, ~0U, 0);
   become_command(&exec->launch);
+  several_users = exec->launch.change_ids && exec->launch.uid == 0;
   uint64_t end = 1ull << (SIGTERM - 1); /* how init asks a built-in to end, before it kills it */
   mcg_sys(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&end, 0, sizeof end, 0);
   umask(0); /* modes are the request's */

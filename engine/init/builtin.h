@@ -14,6 +14,10 @@ struct mcg_server;
 _Noreturn void builtin_fail(int number, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void *builtin_alloc(size_t size); /* zeroed; never NULL */
+/* In a sandbox of several users what is made belongs to whom the directory `dir` belongs to. Call it
+ * before the mode is set. The second opens what mkdirat has just made. */
+void builtin_give(int dir, int made);
+void builtin_give_directory(int dir, const char *name);
 
 /* All of it to stdout, gathered; or the end of the built-in. */
 void builtin_put(const void *bytes, size_t len);

@@ -127,6 +127,7 @@ void builtin_write(int argc, char **argv)
     builtin_fail(EIO, "the input for %.200s ended after %llu bytes", argv[1],
                  (unsigned long long)len);
   }
+  builtin_give(dir, fd);
   if (fchmod(fd, mode) < 0 || close(fd) < 0) write_failed(errno, argv[1]);
   if (renameat(dir, temporary, dir, name) < 0) write_failed(errno, argv[1]);
 }

@@ -128,8 +128,10 @@ int paths_make(const char *path, mode_t mode)
       char name[256], parent[PATH_MAX];
       memcpy(parent, copy, strlen(copy) + 1);
       int dir = paths_parent(parent, name);
-      if (mkdirat(dir, name, last ? mode : 0755) < 0 && errno != EEXIST)
+      int made = mkdirat(dir, name, last ? mode : 0755);
+      if (made < 0 && errno != EEXIST)
         builtin_fail(errno, "cannot make directory %.200s: %s", copy, strerror(errno));
+      if (made == 0) builtin_give_directory(dir, name);
       close(dir);
       at = open_checked(copy, O_RDONLY | O_DIRECTORY, 0);
     }

@@ -209,6 +209,7 @@ static int make_parents(unpacker *pack, char *path)
     if (parent < 0) return -1;
     int made = mkdirat(parent, slash ? slash + 1 : path, 0755);
     int number = errno;
+    if (made == 0) builtin_give_directory(parent, slash ? slash + 1 : path);
     close(parent);
     if (made < 0 && number != EEXIST) {
       errno = number;
@@ -275,6 +276,7 @@ static void make_file(unpacker *pack, char *path, mode_t mode, int64_t mtime, ui
   }
   if (ftruncate(fd, (off_t)size) < 0) failed(path);
   skip(padding(size));
+  builtin_give(dir, fd);
   if (fchmod(fd, mode) < 0) failed(path);
   set_times(fd, mtime);
   close(fd);
@@ -287,13 +289,16 @@ static void make_directory(unpacker *pack, char *path, mode_t mode, int64_t mtim
     const char *name;
     int dir = parent_of(pack, path, &name);
     struct stat info;
-    if (mkdirat(dir, name, 0700) < 0) {
+    bool made = mkdirat(dir, name, 0700) == 0;
+    if (!made) {
       if (errno != EEXIST || fstatat(dir, name, &info, AT_SYMLINK_NOFOLLOW) < 0) failed(path);
       if (!S_ISDIR(info.st_mode)) {
         clear_way(dir, name, path);
         if (mkdirat(dir, name, 0700) < 0) failed(path);
+        made = true;
       }
     }
+    if (made) builtin_give_directory(dir, name);
   }
   later *note = builtin_alloc(sizeof *note + len);
   *note = (later){pack->directories, mode, mtime};

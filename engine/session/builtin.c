@@ -275,6 +275,7 @@ static int start(run *r, mcg_engine *engine, mcg_stream *stream, mcg_builtin *bu
   mcg_wire_init(&body);
   for (const char *const *arg = builtin->argv; *arg; arg++)
     mcg_wire_put_str(&body, MCG_TAG_ARG, *arg);
+  if (builtin->user) mcg_wire_put_str(&body, MCG_TAG_USER, builtin->user);
   uint32_t flags = (builtin->program ? 0 : MCG_EXEC_BUILTIN) | (feeds ? 0 : MCG_EXEC_NO_STDIN);
   int rc = mcg_channel_open(stream, &body, flags, &run_events, r, &r->channel, err);
   mcg_wire_fini(&body);

@@ -8,6 +8,7 @@
 typedef struct mcg_builtin {
   const char *const *argv; /* NULL-terminated, argv[0] the built-in's name */
   bool program;            /* argv is a program instead; its exit code goes to *exit_code */
+  const char *user;        /* a program's; NULL: who commands run as without being told */
   int *exit_code;
   /* stdin: `input`, or what `source` gives (as in mcg_workspace_restore), or nothing. */
   const void *input;

@@ -53,26 +53,23 @@ static int open_host(placing *p, mcg_error **err)
   return p->sources->host(p->sources->data, p->manifest->base, &p->host, err);
 }
 
-/* What lies at a path of the host's base: its mode with the type bits. */
-static int look(placing *p, const char *path, uint32_t *mode, mcg_error **err)
+/* What lies at a path of the host's base, or of the sandbox. */
+static int look(placing *p, mcg_stream *where, const char *path, mcg_entry *out, mcg_error **err)
 {
   mcg_builtin stat = {.argv = (const char *const[]){"stat", path, NULL}, .max_output = 65536};
-  int rc = mcg_builtin_run(p->engine, p->host, &stat, err);
+  int rc = mcg_builtin_run(p->engine, where, &stat, err);
   if (rc == 0 && stat.output_len < MCG_ENTRY_HEADER)
     rc = mcg_fail(err, MCG_PROTOCOL, NULL, "stat of %s answered nothing", path);
-  if (rc == 0) {
-    mcg_entry entry;
-    mcg_entry_decode((const uint8_t *)stat.output, &entry);
-    *mode = entry.mode;
-  }
+  if (rc == 0) mcg_entry_decode((const uint8_t *)stat.output, out);
   free(stat.output);
   return rc;
 }
 
 static int place_copy(placing *p, const mcg_manifest_entry *e, mcg_error **err)
 {
-  uint32_t mode = 0;
-  if (open_host(p, err) < 0 || look(p, e->source, &mode, err) < 0) return -1;
+  mcg_entry about;
+  if (open_host(p, err) < 0 || look(p, p->host, e->source, &about, err) < 0) return -1;
+  uint32_t mode = about.mode;
   bool directory = S_ISDIR(mode);
   char octal[8];
   snprintf(octal, sizeof octal, "%o", mode & 0777u);
@@ -89,6 +86,17 @@ static bool ends_in(const char *text, const char *tail)
 {
   size_t n = strlen(text), m = strlen(tail);
   return n >= m && strcmp(text + n - m, tail) == 0;
+}
+
+/* Whoever owns the place unpacks into it, so that what is unpacked is theirs, as built-ins have it. */
+static int owner_of(placing *p, const char *path, char user[32], mcg_error **err)
+{
+  mcg_entry about;
+  *user = 0;
+  if (!p->manifest->user_count) return 0;
+  if (look(p, p->stream, path, &about, err) < 0) return -1;
+  snprintf(user, 32, "%u:%u", about.uid, about.gid);
+  return 0;
 }
 
 /* Plain tar is init's own; what is compressed, the sandbox's tar unpacks, inside. */
@@ -108,9 +116,12 @@ static int place_archive(placing *p, const mcg_manifest_entry *e, mcg_error **er
     return mcg_fail(err, MCG_INVALID, "use .tar, .tar.gz, .tar.xz, .tar.zst or .tar.bz2",
                     "%s: not an archive that is known by its name", e->source);
   int status = 0;
+  char user[32];
+  if (owner_of(p, e->path, user, err) < 0) return -1;
   mcg_builtin tar = {.argv = (const char *const[]){"tar", "-x", how, "--no-same-owner", "-f", "-",
                                                    "-C", e->path, NULL},
                      .program = true,
+                     .user = *user ? user : NULL,
                      .exit_code = &status};
   int rc = mcg_builtin_pipe(p->engine, p->host, &read, p->stream, &tar, err);
   free(tar.output);
