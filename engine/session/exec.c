@@ -5,6 +5,7 @@
 #include "exec.h"
 #include "audit/audit.h"
 #include "decide/pipeline.h"
+#include "keeper.h"
 #include "service/signals.h"
 #include "stream/stream_parts.h"
 #include <errno.h>
@@ -117,6 +118,9 @@ static void count_usage(mcg_exec *exec)
   session->exec_ns += exec->ended_ns - exec->began_ns;
   session->cpu_us += exec->exit.cpu_us;
   if (exec->exit.maxrss_kb > session->maxrss_kb) session->maxrss_kb = exec->exit.maxrss_kb;
+  if (session->remote)
+    mcg_remote_used(session, 0, exec->ended_ns - exec->began_ns, exec->exit.cpu_us,
+                    exec->exit.maxrss_kb);
 }
 
 const mcg_result *mcg_exec_outcome(mcg_exec *exec, mcg_result *room, const mcg_error **error)
@@ -501,6 +505,7 @@ int mcg_exec_launch(mcg_exec *exec, const mcg_exec_spec *spec, mcg_error **err)
   if (rc < 0) return -1;
   arm_timer(exec, spec->timeout_ms);
   session->exec_count++;
+  if (session->remote) mcg_remote_used(session, 1, 0, 0, 0);
   return 0;
 }
 

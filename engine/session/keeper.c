@@ -201,9 +201,29 @@ static void stopped(void *data, mcg_error *error)
   mcg_error_free(error);
 }
 
+static uint64_t figure(const json_t *document, const char *key)
+{
+  json_int_t value = json_integer_value(json_object_get(document, key));
+  return value > 0 ? (uint64_t)value : 0;
+}
+
+/* Commands run between the client and init; the client says what they used. */
+static void client_used(mcg_session *session, const json_t *document)
+{
+  uint64_t maxrss_kb = figure(document, "maxrss_kb");
+  session->exec_count += figure(document, "commands");
+  session->exec_ns += figure(document, "exec_ns");
+  session->cpu_us += figure(document, "cpu_us");
+  if (maxrss_kb > session->maxrss_kb) session->maxrss_kb = maxrss_kb;
+}
+
 static void client_asks(client *self, const json_t *document)
 {
   const char *op = json_string_value(json_object_get(document, "op"));
+  if (op && strcmp(op, "used") == 0) {
+    client_used(self->session, document);
+    return;
+  }
   question *asked = op ? malloc(sizeof *asked) : NULL;
   mcg_error *error = NULL;
   if (!asked) {

@@ -26,6 +26,9 @@ void mcg_keeper_end(mcg_session *session);
 
 /* resume.c: what a resumed session asks its keeper; letting go of it. */
 int mcg_remote_figures(mcg_session *session, json_t *out, mcg_error **err) MCG_PARKS;
+/* Adds what a command has used to the usage of the session, with its keeper. Nobody waits for it. */
+void mcg_remote_used(const mcg_session *session, uint64_t commands, uint64_t exec_ns,
+                     uint64_t cpu_us, uint64_t maxrss_kb);
 int mcg_remote_stop(mcg_session *session, mcg_error **err) MCG_PARKS;
 int mcg_remote_set_network(mcg_session *session, const json_t *network, mcg_error **err) MCG_PARKS;
 int mcg_remote_network_log(mcg_session *session, json_t *list, mcg_error **err) MCG_PARKS;

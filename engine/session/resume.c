@@ -205,6 +205,17 @@ int mcg_remote_figures(mcg_session *session, json_t *out, mcg_error **err)
   return 0;
 }
 
+void mcg_remote_used(const mcg_session *session, uint64_t commands, uint64_t exec_ns,
+                     uint64_t cpu_us, uint64_t maxrss_kb)
+{
+  const struct mcg_remote *remote = session->remote;
+  if (remote->lost) return;
+  auto_json json_t *used = json_pack("{s:s, s:I, s:I, s:I, s:I}", "op", "used", "commands",
+                                     (json_int_t)commands, "exec_ns", (json_int_t)exec_ns, "cpu_us",
+                                     (json_int_t)cpu_us, "maxrss_kb", (json_int_t)maxrss_kb);
+  mcg_keeper_send(remote->fd, used, -1);
+}
+
 int mcg_remote_set_network(mcg_session *session, const json_t *network, mcg_error **err)
 {
   json_t *answer;

@@ -68,6 +68,8 @@ exposed() {
 check "--expose: the keeper holds the port" exposed
 check "stop" gives 0 "$id" "mooncage stop $id"
 check "it is gone" gives 125 '' "mooncage exec $id -- true" "no session $id"
+check "its log counts the commands of all who used it" json_is 0 'd["usage"]["exec_count"] >= 5 and d["usage"]["exec_s"] > 0' \
+  "mooncage --json audit show --op close --session $id"
 check "stop of what is gone" gives 125 '' "mooncage stop $id" "no session"
 check "--ttl ends it" gives 0 '' \
   'mooncage create --ttl 1s > id3; for i in $(seq 100); do mooncage ps -q | grep -q . || exit 0; sleep 0.1; done; exit 1'
