@@ -18,8 +18,10 @@ local session = assert(mooncage.open {
 })
 
 -- Programs find whom to believe where they always look.
-print(session:exec("test -s /etc/ssl/certs/mooncage.pem && env | grep -c CA_BUNDLE").stdout)
-print(session:exec("env | grep -c API_TOKEN").stdout) -- 0: it is not in there
+local function count(word) return tonumber(session:exec("env | grep -c " .. word).stdout) end
+print("an authority of its own", session:exec("test -s /etc/ssl/certs/mooncage.pem").ok)
+print("variables that name it", count "CA_BUNDLE")
+print("variables with the token", count "API_TOKEN")
 if host then
   local result = session:exec { "curl", "-sS", "--max-time", "20", "https://" .. host .. "/" }
   print(result.stdout, result.stderr)

@@ -341,7 +341,7 @@ local commands = {
     takes = "nothing",
     examples = {
       { "mooncage select", "what would run use?" },
-      { "mooncage select --require-network no --min-isolation container", "" },
+      { "mooncage select --require-network no --min-isolation namespace", "" },
       { "mooncage --json select | jq -r .chosen.name", "" },
     },
   },
