@@ -10,8 +10,14 @@ local function length(byte)
   return byte >= 194 and byte <= 223 and 2 or nil
 end
 
--- Whole characters stay, but for the C1 controls; any other byte is shown as its number, since
--- 8-bit terminals obey 80 to 9F.
+-- Those that end a line, or turn the direction of what is around them.
+local function turns(character)
+  return character == "\216\156" or character:match "^\226\128[\142\143\168-\174]$"
+    or character:match "^\226\129[\166-\169]$"
+end
+
+-- Whole characters stay, but for the C1 controls and those that turn; any other byte is shown as
+-- its number, since 8-bit terminals obey 80 to 9F.
 local function high(bytes)
   local out, at = {}, 1
   while at <= #bytes do
@@ -19,7 +25,8 @@ local function high(bytes)
     local size = length(byte)
     local character = size and bytes:sub(at, at + size - 1)
     local whole = size and #character == size and not character:find("[^\128-\191]", 2)
-    if whole and not (byte == 194 and character:byte(2) < 160) then
+    local control = whole and byte == 194 and character:byte(2) < 160
+    if whole and not control and not turns(character) then
       out[#out + 1], at = character, at + size
     else
       out[#out + 1], at = escaped(byte), at + 1
@@ -28,10 +35,13 @@ local function high(bytes)
   return table.concat(out)
 end
 
----Control characters and what is no UTF-8 are shown as \xNN; newline and tab stay.
+---Control characters and what is no UTF-8 are shown as \xNN; newline and tab stay, unless it is to
+---be one line.
 ---@param text any
+---@param one_line boolean?
 ---@return string
-return function(text)
+return function(text, one_line)
   text = tostring(text):gsub("[%z\1-\8\11-\31\127]", function(byte) return escaped(byte:byte()) end)
+  if one_line then text = text:gsub("\n", "\\n"):gsub("\t", "\\t") end
   return (text:gsub("[\128-\255]+", high))
 end

@@ -256,6 +256,22 @@ cat >"$work/evil.jsonl" <<'END'
 {"op":"close","phase":"point","usage":{"wall_clock_s":"x","max_rss_mb":[]},"id":[1]}
 {"op":"exec","phase":"finish","id":{"a":1},"session":{"x":1},"tenant":{"base64":"eA=="}}
 END
+# One event each, whatever is in it: in op, phase, session, ts, tenant; and one more, whose words turn round.
+python3 - "$work/forged.jsonl" <<'END'
+import json, sys
+evil = "\x1b[2J\x1b]0;t\x07\nforged\tline\r\u009b1m\u2028\u2029\u202e\u2066\u200f\u061c\x7f"
+with open(sys.argv[1], "w") as log:
+    for key in "op", "phase", "session", "ts", "tenant":
+        event = {"op": "open", "phase": "start", "session": "s", "ts": "2026-11-30T00:00:00Z", key: evil}
+        print(json.dumps(event), file=log)
+    print(json.dumps({"op": "exec", "phase": "start", "argv": ["a", evil], "error": {"code": evil, "message": evil}}), file=log)
+END
+acts() { LC_ALL=C grep -cP "[\\x00-\\x08\\x0b-\\x1f\\x7f]|\\xc2[\\x80-\\x9f]|\\xe2\\x80[\\x8e\\x8f\\xa8-\\xae]|\\xe2\\x81[\\xa6-\\xa9]|\\xd8\\x9c|^forged"; }
+export -f acts
+check "show of forged lines: a line each, and nothing acts" gives 0 "6
+0" "mooncage audit show '$work/forged.jsonl' >'$work/shown'; wc -l <'$work/shown'; acts <'$work/shown' || true"
+check "stats of forged lines" gives 0 "7
+0" "mooncage audit stats '$work/forged.jsonl' >'$work/shown'; grep -c . '$work/shown'; acts <'$work/shown' || true"
 head -c 5000 /dev/urandom >>"$work/evil.jsonl"
 for action in show tail stats; do
   check "$action of garbage" gives 0 '*' "mooncage audit $action '$work/evil.jsonl' 2>&1 | grep -q traceback && exit 3; mooncage audit $action '$work/evil.jsonl'"

@@ -180,8 +180,8 @@ def refused():
 
 def hidden():
     """What would act on the terminal, or go on to a line of its own, is shown as what it is."""
-    t = guarded("run", "--", "touch", "x\x1b[2J\nmooncage: allowed\n")
-    t.expect("\\x1b[2J\\nmooncage: allowed\\n")
+    t = guarded("run", "--", "touch", "x\x1b[2J\nmooncage: allowed\n\u202ex\u2066")
+    t.expect("\\x1b[2J\\nmooncage: allowed\\n\\xe2\\x80\\xaex\\xe2\\x81\\xa6")
     t.expect("[y/N]")
     t.send("n\n")
     wanted("status", t.status(), 126)

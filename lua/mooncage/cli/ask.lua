@@ -27,10 +27,6 @@ local function quoted(command)
   return table.concat(words, " ")
 end
 
-local function one_line(text)
-  return (plain(text):gsub("\n", "\\n"):gsub("\t", "\\t"))
-end
-
 ---What was answered: the line, or nil at the end of input.
 local function read_line(fd)
   local stream = terminal.stream(fd, "r")
@@ -50,9 +46,9 @@ local function question(command, _, reason)
   local fd = source()
   local around = ask.around
   if around then around.leave() end
-  io.stderr:write("mooncage: may this run?\n  ", one_line(quoted(command)), "\n")
-  if command.cwd then io.stderr:write("  in ", one_line(command.cwd), "\n") end
-  if reason then io.stderr:write("  ", one_line(reason), "\n") end
+  io.stderr:write("mooncage: may this run?\n  ", plain(quoted(command), true), "\n")
+  if command.cwd then io.stderr:write("  in ", plain(command.cwd, true), "\n") end
+  if reason then io.stderr:write("  ", plain(reason, true), "\n") end
   io.stderr:write "[y/N] "
   io.stderr:flush()
   local answer = read_line(fd)

@@ -3,6 +3,7 @@
 local core = require "mooncage.core"
 local exit = require "mooncage.cli.exit"
 local output = require "mooncage.cli.output"
+local plain = require "mooncage.plain"
 local sandbox = require "mooncage.cli.sandbox"
 local system = require "mooncage.cli.system"
 
@@ -168,22 +169,12 @@ local function about(event)
   return (table.concat(said, "  "):gsub("[\r\n\t]", " "))
 end
 
----Characters that end a line or turn the direction of what follows, as their bytes.
-local function straight(text)
-  return (text:gsub("\226[\128\129][\128-\191]", function(character)
-    local second, third = character:byte(2, 3)
-    local acts = second == 128 and third >= 168 and third <= 174
-      or second == 129 and third >= 166 and third <= 169
-    return acts and ("\\xe2\\x%02x\\x%02x"):format(second, third) or nil
-  end))
-end
-
 local function show_event(event, raw)
   if output.is_json() then return output.write(raw .. "\n") end
   local when = (event.ts or "?"):gsub("T", " "):sub(1, 23)
   local line = ("%s  %-10s %-6s  %-8s  %s"):format(when, event.op, event.phase,
     (event.session or ""):sub(1, 8), about(event))
-  return output.write(straight(require "mooncage.plain"(line)) .. "\n")
+  return output.write(plain(line, true) .. "\n")
 end
 
 ---A log to read; a pipe is not waited for.
@@ -372,6 +363,7 @@ local function count(all, event, started)
 end
 
 local function print_sums(name, sums)
+  name = plain(name, true)
   output.show(("%-28s %7d %8d %8d %7d %7d %10.1f %10.2f %8s\n"):format(name, sums.events,
     sums.sessions, sums.exec_count or 0, sums.denied, sums.failed, sums.wall_clock_s or 0,
     sums.cpu_s or 0, sums.estimated_usd and ("%.4f"):format(sums.estimated_usd) or "-"))
