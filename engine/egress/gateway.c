@@ -433,7 +433,6 @@ void mcg_egress_end(mcg_session *session)
   session->egress = NULL;
   session->net_in = egress->traffic.in;
   session->net_out = egress->traffic.out;
-  session->net_log = mcg_netlog_json(egress->log);
   mcg_resolver_free(egress->resolver);
   mcg_proxy_free(egress->proxy);
   mcg_netlog_free(egress->log);
@@ -554,12 +553,6 @@ int mcg_egress_set(mcg_session *session, mcg_policy *policy, mcg_error **err)
   int rc = listen_as_told(egress, err);
   task_unlink(&self);
   return rc;
-}
-
-json_t *mcg_egress_log(const mcg_session *session)
-{
-  if (session->egress) return mcg_netlog_json(session->egress->log);
-  return session->net_log ? json_incref(session->net_log) : json_array();
 }
 
 void mcg_egress_moved(const mcg_session *session, uint64_t *in, uint64_t *out)

@@ -17,8 +17,6 @@ int mcg_egress_start(mcg_session *session, mcg_error **err) MCG_PARKS;
 void mcg_egress_end(mcg_session *session);
 /* Another policy: holds for new connections at once, and cuts those that it does not allow. */
 int mcg_egress_set(mcg_session *session, mcg_policy *policy, mcg_error **err) MCG_PARKS;
-/* The last events as a list, oldest first; empty without a gateway. NULL: no memory. */
-json_t *mcg_egress_log(const mcg_session *session);
 /* What has been moved, in and out of the sandbox, to its exposed ports included. */
 void mcg_egress_moved(const mcg_session *session, uint64_t *in, uint64_t *out);
 

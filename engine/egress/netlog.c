@@ -3,10 +3,13 @@
 #include <string.h>
 #include <time.h>
 
+struct mcg_netring {
+  json_t *tables[MCG_NETLOG_KEPT];
+  size_t next;
+};
+
 struct mcg_netlog {
   mcg_session *session;
-  json_t *ring[MCG_NETLOG_KEPT];
-  size_t next;
   uint64_t second; /* of the loop's clock: the one that `said` counts in */
   unsigned said;
   uint64_t left_out;
@@ -22,7 +25,11 @@ struct mcg_net_entry {
 int mcg_netlog_new(mcg_session *session, mcg_netlog **out, mcg_error **err)
 {
   mcg_netlog *log = calloc(1, sizeof *log);
-  if (!log) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the network log");
+  if (log && !session->net_ring) session->net_ring = calloc(1, sizeof *session->net_ring);
+  if (!log || !session->net_ring) {
+    free(log);
+    return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the network log");
+  }
   log->session = session;
   *out = log;
   return 0;
@@ -55,9 +62,10 @@ static void keep(mcg_netlog *log, json_t *take_table)
   clock_gettime(CLOCK_REALTIME, &now);
   json_object_set_new(take_table, "at",
                       json_real((double)now.tv_sec + (double)(now.tv_nsec / 1000) / 1e6));
-  json_decref(log->ring[log->next]);
-  log->ring[log->next] = take_table;
-  log->next = (log->next + 1) % MCG_NETLOG_KEPT;
+  mcg_netring *ring = log->session->net_ring;
+  json_decref(ring->tables[ring->next]);
+  ring->tables[ring->next] = take_table;
+  ring->next = (ring->next + 1) % MCG_NETLOG_KEPT;
 }
 
 /* ---- refusals ----------------------------------------------------------------------------- */
@@ -127,8 +135,13 @@ void mcg_netlog_free(mcg_netlog *log)
 {
   if (!log) return;
   tell_left_out(log);
-  for (size_t i = 0; i < MCG_NETLOG_KEPT; i++) json_decref(log->ring[i]);
   free(log);
+}
+
+void mcg_netring_free(mcg_netring *ring)
+{
+  for (size_t i = 0; ring && i < MCG_NETLOG_KEPT; i++) json_decref(ring->tables[i]);
+  free(ring);
 }
 
 /* ---- what is let through ------------------------------------------------------------------ */
@@ -196,11 +209,12 @@ void mcg_netlog_finish(mcg_net_entry *entry, const char *dialled, const mcg_erro
   free(entry);
 }
 
-json_t *mcg_netlog_json(const mcg_netlog *log)
+json_t *mcg_netlog_json(const mcg_session *session)
 {
+  const mcg_netring *ring = session->net_ring;
   json_t *list = json_array();
-  for (size_t i = 0; list && i < MCG_NETLOG_KEPT; i++) {
-    json_t *table = log->ring[(log->next + i) % MCG_NETLOG_KEPT];
+  for (size_t i = 0; list && ring && i < MCG_NETLOG_KEPT; i++) {
+    json_t *table = ring->tables[(ring->next + i) % MCG_NETLOG_KEPT];
     if (table && json_array_append(list, table) < 0) {
       json_decref(list);
       return NULL;

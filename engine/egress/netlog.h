@@ -1,5 +1,6 @@
 /* netlog.h: what is told of a session's connections: audit events `net`, and the last thousand of them as
- * tables for session:network_log(). */
+ * tables for session:network_log(). The tables are the session's: those of the way out and of its exposed
+ * ports stand in one ring, which outlives both. */
 #ifndef MCG_EGRESS_NETLOG_H
 #define MCG_EGRESS_NETLOG_H
 
@@ -18,6 +19,7 @@ typedef struct mcg_net_event { /* strings are borrowed; NULL: not known */
   const char *rule, *reason;
 } mcg_net_event;
 
+typedef struct mcg_netring mcg_netring;
 typedef struct mcg_netlog mcg_netlog;
 /* One connection that was let through. */
 typedef struct mcg_net_entry mcg_net_entry;
@@ -36,6 +38,8 @@ int mcg_netlog_start(mcg_netlog *log, const mcg_net_event *event, mcg_net_entry 
  * `end`: how the relay ended. Each may be NULL. */
 void mcg_netlog_finish(mcg_net_entry *entry, const char *dialled, const mcg_error *error,
                        const mcg_relay_end *end);
-json_t *mcg_netlog_json(const mcg_netlog *log); /* oldest first; NULL: no memory */
+/* All that the ring holds, oldest first; empty where there is none. NULL: no memory. */
+json_t *mcg_netlog_json(const mcg_session *session);
+void mcg_netring_free(mcg_netring *ring); /* the session's, with it; or NULL */
 
 #endif

@@ -1,7 +1,7 @@
 /* keeper.c: the side that holds the sandbox: a listening socket, its clients, what they ask. */
 #include "keeper.h"
 #include "audit/audit.h"
-#include "egress/gateway.h"
+#include "egress/netlog.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -185,7 +185,7 @@ static void network_complete(void *arg, mcg_error *error)
 static json_t *log_page(const question *asked, const json_t *document)
 {
   size_t from = (size_t)json_integer_value(json_object_get(document, "from"));
-  auto_json json_t *all = mcg_egress_log(asked->client->session);
+  auto_json json_t *all = mcg_netlog_json(asked->client->session);
   json_t *page = json_array();
   for (size_t i = from; i < json_array_size(all) && i - from < EVENTS_PAGE; i++)
     json_array_append(page, json_array_get(all, i));

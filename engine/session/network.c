@@ -3,6 +3,7 @@
 #include "audit/audit.h"
 #include "decide/tenant.h"
 #include "egress/gateway.h"
+#include "egress/netlog.h"
 #include "keeper.h"
 #include <string.h>
 
@@ -107,12 +108,30 @@ typedef struct events {
   void *data;
 } events;
 
+static double when(const json_t *list, size_t index)
+{
+  return json_real_value(json_object_get(json_array_get(list, index), "at"));
+}
+
+/* Both are in order. */
+static int merge(json_t *into, const json_t *list)
+{
+  size_t at = 0;
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    while (at < json_array_size(into) && when(into, at) <= when(list, i)) at++;
+    if (json_array_insert(into, at, json_array_get(list, i)) < 0) return -1;
+  }
+  return 0;
+}
+
+/* Ports of a session that another engine holds are exposed by this one. */
 static int events_run(void *arg, mcg_error **err)
 {
   events *self = arg;
-  if (self->session->remote) return mcg_remote_network_log(self->session, self->list, err);
-  auto_json json_t *list = mcg_egress_log(self->session);
-  if (list && json_array_extend(self->list, list) == 0) return 0;
+  if (self->session->remote && mcg_remote_network_log(self->session, self->list, err) < 0)
+    return -1;
+  auto_json json_t *own = mcg_netlog_json(self->session);
+  if (own && merge(self->list, own) == 0) return 0;
   return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the network log");
 }
 

@@ -13,6 +13,7 @@
 #include "decide/spend.h"
 #include "decide/tenant.h"
 #include "egress/gateway.h"
+#include "egress/netlog.h"
 #include <string.h>
 
 /* ---- services for backends ---------------------------------------------------------------- */
@@ -62,7 +63,7 @@ static void session_free(mcg_session *session)
   mcg_error_free(session->close_error);
   json_decref(session->enforcement);
   json_decref(session->warnings);
-  json_decref(session->net_log);
+  mcg_netring_free(session->net_ring);
   free(session->directory);
   free(session);
 }

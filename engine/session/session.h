@@ -54,8 +54,8 @@ struct mcg_session {
   struct mcg_egress *egress;       /* gateway.c: the way out; or NULL */
   bool egress_coming;              /* one is being made for a sandbox that had none */
   struct mcg_authority *authority; /* what programs inside believe, where TLS ends here; or NULL */
-  uint64_t net_in, net_out; /* what went through it, once that is over; and its last events */
-  json_t *net_log;
+  uint64_t net_in, net_out;         /* what went through it, once that is over */
+  struct mcg_netring *net_ring;     /* netlog.c: the last connections, either way; or NULL */
   uint64_t exposed_in, exposed_out; /* moved by connections to its ports that have ended */
   struct mcg_exposure *exposures;   /* expose.c: its ports that the host may reach */
 };

@@ -57,8 +57,7 @@ json_t *mcg_session_usage_json(const mcg_session *session)
                         json_real((double)session->place_peak / (1 << 20)));
   const mcg_config *config = session->config;
   if (!session->remote &&
-      (session->egress || session->net_log || session->exposed_in || session->exposed_out ||
-       (config->policy && config->plan.network != MCG_NETWORK_NONE))) {
+      (session->net_ring || (config->policy && config->plan.network != MCG_NETWORK_NONE))) {
     uint64_t in, out;
     mcg_egress_moved(session, &in, &out);
     json_object_set_new(usage, "net_in_bytes", json_integer((json_int_t)in));

@@ -220,6 +220,7 @@ function audit.stderr() end
 ---@field name string? that was asked for
 ---@field address string? of an allowed one: that was dialled
 ---@field port integer?
+---@field direction "in"|nil to a port that was exposed: `port` is the one inside; nil: out of the sandbox
 ---@field proxy string? that it left through
 ---@field rule string? that decided
 ---@field reason string? why it was refused
@@ -568,7 +569,7 @@ function Session:processes() end
 ---@return true? ok, mooncage.Error? err
 function Session:set_network(policy) end
 
----The last thousand connections and refusals, oldest first; also of a closed session. Waits.
+---The last thousand connections and refusals, either way, oldest first; also of a closed session. Waits.
 ---@return mooncage.NetworkEvent[]? events, mooncage.Error? err
 function Session:network_log() end
 

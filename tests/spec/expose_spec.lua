@@ -213,7 +213,16 @@ except ConnectionResetError: print("idle", flush=True)
       assert.equal("connected\ncrowded\nidle\n", text)
       assert.equal(4, session:usage().net_in_bytes)
       assert.equal(4, session:usage().net_out_bytes)
+      local told = {}
+      for _, event in ipairs(assert(session:network_log())) do
+        told[#told + 1] = ("%s %s %d %s %s %s"):format(event.direction, event.allowed, event.port,
+          event.bytes_in, event.bytes_out, event.ended or event.reason)
+        assert.truthy(event.at > 1e9)
+      end
+      assert.same({ "in true 8080 3 3 finished", "in true 8080 1 1 idle",
+        "in false 8080 nil nil 1 connections to it are open, which is its `connections`" }, told)
       session:close()
+      assert.equal(3, #assert(session:network_log()))
       local lines = support.read_file(log)
       local function has(pattern) assert.truthy(lines:find(pattern), pattern .. lines) end
       has '"detail":{"direction":"in","port":8080,"protocol":"tcp"}'
