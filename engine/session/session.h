@@ -47,13 +47,13 @@ struct mcg_session {
   mcg_error *close_error;
   /* usage */
   uint64_t exec_count, exec_ns, cpu_us, place_cpu_us, maxrss_kb, place_peak;
-  uint64_t oom_kills;              /* seen so far */
-  struct mcg_pool *pool;           /* pool.c: it is parked there; or NULL */
-  struct mcg_keeper *keeper;       /* keeper.c: it is served to others; or NULL */
-  struct mcg_remote *remote;       /* resume.c: another engine's; or NULL */
-  struct mcg_egress *egress;       /* gateway.c: the way out; or NULL */
-  bool egress_coming;              /* one is being made for a sandbox that had none */
-  struct mcg_authority *authority; /* what programs inside believe, where TLS ends here; or NULL */
+  uint64_t oom_kills;               /* seen so far */
+  struct mcg_pool *pool;            /* pool.c: it is parked there; or NULL */
+  struct mcg_keeper *keeper;        /* keeper.c: it is served to others; or NULL */
+  struct mcg_remote *remote;        /* resume.c: another engine's; or NULL */
+  struct mcg_egress *egress;        /* gateway.c: the way out; or NULL */
+  bool egress_coming;               /* one is being made for a sandbox that had none */
+  struct mcg_authority *authority;  /* what programs inside believe, where TLS ends here; or NULL */
   uint64_t net_in, net_out;         /* what went through it, once that is over */
   struct mcg_netring *net_ring;     /* netlog.c: the last connections, either way; or NULL */
   uint64_t exposed_in, exposed_out; /* moved by connections to its ports that have ended */
