@@ -60,16 +60,23 @@ static int broken(ssize_t n, mcg_error **err)
                   n == 0 ? "the connection ended too early" : strerror(errno));
 }
 
+int64_t mcg_await_left(const mcg_engine *engine, uint64_t until_ms)
+{
+  int64_t left = (int64_t)(until_ms - mcg_now_ms(engine));
+  return left > 0 ? left : 0;
+}
+
 int mcg_await_send(mcg_engine *engine, int fd, const void *bytes, size_t len, int64_t timeout_ms,
                    mcg_error **err)
 {
   const char *at = bytes;
+  const uint64_t until = mcg_now_ms(engine) + (uint64_t)timeout_ms;
   while (len) {
     ssize_t n = send(fd, at, len, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno != EAGAIN) return broken(n, err);
     if (n < 0) {
-      if (mcg_await_writable(engine, fd, timeout_ms, err) < 0) return -1;
+      if (mcg_await_writable(engine, fd, mcg_await_left(engine, until), err) < 0) return -1;
       continue;
     }
     at += n;
@@ -82,12 +89,13 @@ int mcg_await_recv(mcg_engine *engine, int fd, void *bytes, size_t len, int64_t 
                    mcg_error **err)
 {
   char *at = bytes;
+  const uint64_t until = mcg_now_ms(engine) + (uint64_t)timeout_ms;
   while (len) {
     ssize_t n = recv(fd, at, len, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n == 0 || (n < 0 && errno != EAGAIN)) return broken(n, err);
     if (n < 0) {
-      if (mcg_await_readable(engine, fd, timeout_ms, err) < 0) return -1;
+      if (mcg_await_readable(engine, fd, mcg_await_left(engine, until), err) < 0) return -1;
       continue;
     }
     at += n;

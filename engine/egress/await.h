@@ -9,8 +9,11 @@
 int mcg_await_readable(mcg_engine *engine, int fd, int64_t timeout_ms, mcg_error **err) MCG_PARKS;
 int mcg_await_writable(mcg_engine *engine, int fd, int64_t timeout_ms, mcg_error **err) MCG_PARKS;
 
-/* All of `len` bytes, to and from a socket, each wait at most `timeout_ms`. The end of the file before
- * that, and a reset: `unavailable`. */
+/* How much time is left until then, for the next wait: who is slow gets no more by being slow often. */
+int64_t mcg_await_left(const mcg_engine *engine, uint64_t until_ms);
+
+/* All of `len` bytes, to and from a socket, in `timeout_ms` altogether. The end of the file before that,
+ * and a reset: `unavailable`. */
 int mcg_await_send(mcg_engine *engine, int fd, const void *bytes, size_t len, int64_t timeout_ms,
                    mcg_error **err) MCG_PARKS;
 int mcg_await_recv(mcg_engine *engine, int fd, void *bytes, size_t len, int64_t timeout_ms,

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define HELLO_MS 10000
+#define HELLO_MS 10000 /* for all of a greeting, both ClientHellos and what lies between */
 #define RECORDS_MAX                                                                                \
   64 /* between two ClientHellos: a change of ciphers, and data that came too early */
 #define RECORD_HEAD 5
@@ -17,36 +17,43 @@
 enum { CHANGE_CIPHER_SPEC = 20, HANDSHAKE = 22, APPLICATION_DATA = 23, SERVER_HELLO = 2 };
 
 typedef struct hello {
+  uint64_t until_ms;
   mcg_sni sni;
   uint8_t bytes[MCG_SNI_BYTES];
 } hello;
 
 /* Until more than `len` bytes are there, or no more come. */
-static int await_more(const mcg_connection *self, int fd, size_t len, mcg_error **err)
+static int await_more(const mcg_connection *self, int fd, size_t len, const hello *h,
+                      mcg_error **err)
 {
+  mcg_engine *engine = self->egress->engine;
   const int more = (int)len + 1, one = 1;
   setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &more, sizeof more);
-  int rc = mcg_await_readable(self->egress->engine, fd, HELLO_MS, err);
+  int rc = mcg_await_readable(engine, fd, mcg_await_left(engine, h->until_ms), err);
   setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
+  if (rc < 0 && *err && (*err)->code == MCG_TIMEOUT) {
+    mcg_error_free(mcg_steal_pointer(err));
+    mcg_fail(err, MCG_TIMEOUT, NULL, "the greeting of TLS takes longer than %d s", HELLO_MS / 1000);
+  }
   return rc;
 }
 
-static int read_hello(mcg_connection *self, uint8_t *bytes, mcg_sni *sni, mcg_error **err)
+static int read_hello(mcg_connection *self, hello *h, mcg_error **err)
 {
   size_t len = 0;
   for (;;) {
-    if (await_more(self, self->fd, len, err) < 0) return -1;
-    ssize_t got = recv(self->fd, bytes, MCG_SNI_BYTES, MSG_PEEK | MSG_DONTWAIT);
+    if (await_more(self, self->fd, len, h, err) < 0) return -1;
+    ssize_t got = recv(self->fd, h->bytes, MCG_SNI_BYTES, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (got <= (ssize_t)len)
       return mcg_fail(err, MCG_UNAVAILABLE, NULL, "the connection ended within its ClientHello");
     len = (size_t)got;
-    switch (mcg_sni_read(bytes, len, sni)) {
+    switch (mcg_sni_read(h->bytes, len, &h->sni)) {
     case MCG_SNI_MORE: break;
     case MCG_SNI_NAME: return 0;
     case MCG_SNI_NONE:
       return mcg_fail(err, MCG_UNAUTHORIZED, NULL, "the ClientHello names no server");
-    case MCG_SNI_BAD: return mcg_fail(err, MCG_UNAUTHORIZED, NULL, "no TLS: %s", sni->why);
+    case MCG_SNI_BAD: return mcg_fail(err, MCG_UNAUTHORIZED, NULL, "no TLS: %s", h->sni.why);
     }
   }
 }
@@ -54,7 +61,7 @@ static int read_hello(mcg_connection *self, uint8_t *bytes, mcg_sni *sni, mcg_er
 static int check(mcg_connection *self, hello *h, const char *which, mcg_error **err)
 {
   const char *wanted = self->name ? self->name : "";
-  if (read_hello(self, h->bytes, &h->sni, err) < 0) return -1;
+  if (read_hello(self, h, err) < 0) return -1;
   if (strcmp(h->sni.name, wanted) != 0)
     return mcg_fail(err, MCG_UNAUTHORIZED, NULL, "the %sClientHello names %s, not %s", which,
                     h->sni.name, *wanted ? wanted : "the address that was connected to");
@@ -63,16 +70,19 @@ static int check(mcg_connection *self, hello *h, const char *which, mcg_error **
                   which);
 }
 
-static hello *hello_new(mcg_error **err)
+static hello *hello_new(const mcg_connection *self, mcg_error **err)
 {
   hello *h = calloc(1, sizeof *h);
-  if (!h) mcg_fail(err, MCG_NOMEM, NULL, "no memory for a ClientHello");
+  if (h)
+    h->until_ms = mcg_now_ms(self->egress->engine) + HELLO_MS;
+  else
+    mcg_fail(err, MCG_NOMEM, NULL, "no memory for a ClientHello");
   return h;
 }
 
 int mcg_hello_check(mcg_connection *self, mcg_error **err)
 {
-  hello *h = hello_new(err);
+  hello *h = hello_new(self, err);
   int rc = h ? check(self, h, "", err) : -1;
   free(h);
   return rc;
@@ -84,8 +94,8 @@ static int pass(mcg_connection *self, bool into, int far, hello *h, size_t len, 
 {
   mcg_engine *engine = self->egress->engine;
   int from = into ? far : self->fd, to = into ? self->fd : far;
-  if (mcg_await_recv(engine, from, h->bytes, len, HELLO_MS, err) < 0 ||
-      mcg_await_send(engine, to, h->bytes, len, HELLO_MS, err) < 0)
+  if (mcg_await_recv(engine, from, h->bytes, len, mcg_await_left(engine, h->until_ms), err) < 0 ||
+      mcg_await_send(engine, to, h->bytes, len, mcg_await_left(engine, h->until_ms), err) < 0)
     return -1;
   mcg_traffic_moved(&self->egress->traffic, into, len);
   *(into ? &self->early_in : &self->early_out) += len;
@@ -97,7 +107,7 @@ static ssize_t peek(const mcg_connection *self, int fd, hello *h, size_t want, m
 {
   size_t len = 0;
   while (len < want) {
-    if (await_more(self, fd, len, err) < 0) return -1;
+    if (await_more(self, fd, len, h, err) < 0) return -1;
     ssize_t got = recv(fd, h->bytes, want, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (got <= (ssize_t)len) break;
@@ -151,7 +161,7 @@ static int pass_second(mcg_connection *self, int far, hello *h, mcg_error **err)
 
 int mcg_hello_pass(mcg_connection *self, int far, mcg_error **err)
 {
-  hello *h = hello_new(err);
+  hello *h = hello_new(self, err);
   int rc = h ? check(self, h, "", err) : -1;
   if (rc == 0) rc = pass(self, false, far, h, h->sni.length, err);
   if (rc == 0) rc = is_retry(self, far, h, err);

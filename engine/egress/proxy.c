@@ -10,7 +10,7 @@
 #include <strings.h>
 
 #define DIAL_MS 15000
-#define ANSWER_MS 15000
+#define ANSWER_MS 15000 /* until its answer is there, all of it */
 #define HEAD_MAX 16384
 #define PORT_DEFAULT 3128
 
@@ -180,14 +180,19 @@ static void first_line(const char *head, char out[80])
 }
 
 /* Up to the empty line, and not a byte more: what follows is the other side's. */
-static int read_answer(mcg_engine *engine, int fd, const char *who, mcg_error **err)
+static int read_answer(mcg_engine *engine, int fd, const char *who, uint64_t until_ms,
+                       mcg_error **err)
 {
   auto_free char *head = malloc(HEAD_MAX + 1);
   size_t len = 0;
   if (!head) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a proxy's answer");
   while (len < HEAD_MAX) {
-    if (mcg_await_readable(engine, fd, ANSWER_MS, err) < 0)
-      return mcg_wrap(err, "the proxy %s", who);
+    if (mcg_await_readable(engine, fd, mcg_await_left(engine, until_ms), err) < 0) {
+      if ((*err)->code != MCG_TIMEOUT) return mcg_wrap(err, "the proxy %s", who);
+      mcg_error_free(mcg_steal_pointer(err));
+      return mcg_fail(err, MCG_TIMEOUT, NULL, "the proxy %s does not answer within %d s", who,
+                      ANSWER_MS / 1000);
+    }
     ssize_t got = recv(fd, head + len, HEAD_MAX - len, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
     if (got <= 0)
@@ -211,12 +216,13 @@ static int ask(mcg_engine *engine, const mcg_proxy *proxy, int fd, const char *t
 {
   char *text = mcg_format("CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", to, to,
                           proxy->authorization ? proxy->authorization : "");
+  const uint64_t until = mcg_now_ms(engine) + ANSWER_MS;
   if (!text) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a proxy");
   int rc = mcg_await_send(engine, fd, text, strlen(text), ANSWER_MS, err);
   explicit_bzero(text, strlen(text));
   free(text);
   if (rc < 0) return mcg_wrap(err, "the proxy %s", proxy->text);
-  return read_answer(engine, fd, proxy->text, err);
+  return read_answer(engine, fd, proxy->text, until, err);
 }
 
 static int find(mcg_resolver *resolver, const mcg_proxy *proxy, mcg_resolved *out, mcg_error **err)

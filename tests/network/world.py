@@ -11,6 +11,7 @@ import ssl
 import struct
 import subprocess
 import threading
+import time
 
 ADDRESS, OTHER, SIX = "11.0.0.1", "11.0.0.2", "2a01::1"
 NAME_SERVER, PRIVATE = "11.0.0.53", "10.9.9.9"
@@ -185,11 +186,24 @@ class Connect(socketserver.StreamRequestHandler):
 
     asked = []
 
+    def trickle(self):
+        """An answer that does not end; for longer than anybody should wait."""
+        try:
+            self.wfile.write(b"HTTP/1.1 200 Fine\r\nX: ")
+            for _ in range(50):
+                time.sleep(1)
+                self.wfile.write(b"x")
+        except OSError:
+            pass  # nobody waits any more
+
     def handle(self):
         line, headers = self.rfile.readline().decode().split(), []
         while (header := self.rfile.readline().strip()):
             headers.append(header.decode().lower())
         Connect.asked.append((line, headers))
+        if line[1].startswith("slow.test:"):
+            self.trickle()
+            return
         host, port = line[1].rsplit(":", 1)
         if line[0] != "CONNECT" or host not in ("good.test", "11.0.0.1"):
             self.wfile.write(b"HTTP/1.1 403 Not from here\r\nContent-Length: 0\r\n\r\n")
