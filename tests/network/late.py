@@ -1,5 +1,9 @@
 """late.py: sessions that were opened without a network, and are given one while they run."""
 
+import os
+import shutil
+import subprocess
+
 from cases import Skip, case
 
 
@@ -111,3 +115,66 @@ for _, options in ipairs { { rootfs = "/" }, { profile = "packages" } } do
 end
 """)
     assert ran.out == "hello from good\n" * 2, ran
+
+
+def small_root(t):
+    """A root file system with a shell and curl, and what those load."""
+    root = os.path.join(t.work, "rootfs")
+    for name in ("bin", "etc", "proc", "dev", "tmp", "sys", "run", "root", "home", "workspace"):
+        os.makedirs(os.path.join(root, name))
+    open(os.path.join(root, "etc/resolv.conf"), "w").close()
+    for program in ("sh", "curl"):
+        program = shutil.which(program)
+        shutil.copy(program, os.path.join(root, "bin"))
+        for word in subprocess.check_output(["ldd", program], text=True).split():
+            if word.startswith("/"):
+                os.makedirs(root + os.path.dirname(word), exist_ok=True)
+                shutil.copy(word, root + word)
+    if t.identity.uid:
+        subprocess.run(["chown", "-R", "%d:%d" % (t.identity.uid, t.identity.uid), root], check=True)
+    return root
+
+
+@case
+def a_root_file_system_of_its_own_is_given_a_network(t):
+    """Of an ordinary user as well: its network belongs to its user namespace, which is the user's."""
+    ran = t.script("""
+local mooncage = require "mooncage"
+local session = assert(mooncage.open { audit = false, backend = mooncage.jail { rootfs = "%s" }, enforcement = "best_effort" })
+local curl = { "/bin/curl", "-sS", "--max-time", "20", "http://good.test:8080/hello" }
+print(session:exec(curl).exit_code ~= 0)
+assert(session:set_network { allow = { "good.test:8080" } })
+io.write(session:exec(curl).stdout)
+print(session:exec({ "/bin/curl", "-sS", "--max-time", "20", "http://other.test:8080/" }).exit_code ~= 0)
+assert(session:set_network "none")
+print(session:exec(curl).exit_code ~= 0)
+session:close()
+""" % small_root(t))
+    assert ran.out == "true\nhello from good\ntrue\ntrue\n", ran
+
+
+@case
+def a_tenant_that_has_no_network_is_given_none(t):
+    """What it was opened with is all that it may have, however the engine's own rules are."""
+    ran = t.script("""
+local mooncage = require "mooncage"
+local curl = "curl -sS --max-time 20 http://good.test:8080/hello"
+local function opened(network)
+  return assert(mooncage.open { tenant = "acme", audit = false, network = { allow = { "good.test:8080" } },
+    tenants = function() return { network = network } end })
+end
+local session = opened "none"
+for _, network in ipairs { { allow = { "good.test:8080" } }, "open" } do
+  local done, err = session:set_network(network)
+  print(done, err and err.code)
+end
+print(session:set_network "none", session:exec(curl).exit_code ~= 0)
+session:close()
+session = opened { allow = { "good.test:8080" } } -- the control
+assert(session:set_network "none")
+print(session:exec(curl).exit_code ~= 0)
+assert(session:set_network { allow = { "good.test:8080" } })
+io.write(session:exec(curl).stdout)
+session:close()
+""")
+    assert ran.out == "nil\tinvalid\nnil\tinvalid\ntrue\ttrue\ntrue\nhello from good\n", ran
