@@ -2,6 +2,7 @@
 #include "shell_parts.h"
 #include <string.h>
 
+#define FIRST ((size_t)960) /* most commands need no more, and malloc has such at hand */
 #define BLOCK ((size_t)8 << 10)
 #define TAKEN_MAX ((size_t)16 << 20)
 
@@ -40,7 +41,8 @@ void *mcg__shell_take(mcg_shell *shell, size_t size)
   size = (size + sizeof(max_align_t) - 1) / sizeof(max_align_t) * sizeof(max_align_t);
   struct mcg_shell_block *block = shell->blocks;
   if (!block || block->size - block->used < size) {
-    size_t room = size > BLOCK ? size : BLOCK;
+    size_t least = block ? BLOCK : FIRST;
+    size_t room = size > least ? size : least;
     shell->taken += room;
     block = shell->taken <= TAKEN_MAX ? malloc(sizeof *block + room) : NULL;
     if (!block) {

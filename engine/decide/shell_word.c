@@ -454,6 +454,7 @@ static mcg_shell_word *finish(shell_reader *r, const maker *m)
   const char *text = m->why ? m->from : r->room + m->start;
   word->len = m->why ? (size_t)(r->at - m->from) : r->used - m->start;
   word->text = mcg__shell_copy(r->shell, text, word->len);
+  if (!word->text) return NULL;
   word->why = m->why;
   word->many = m->many;
   word->bare = !m->quoted && !m->why;
@@ -466,7 +467,7 @@ static mcg_shell_word *finish(shell_reader *r, const maker *m)
   word->at = mcg__shell_place(r, m->from);
   r->used = m->start;
   r->joined = m->joined;
-  return word->text ? word : NULL;
+  return word;
 }
 
 mcg_shell_word *mcg__shell_word(shell_reader *r)
