@@ -97,17 +97,22 @@ static int anchor_open(const char *path)
 int mcg_anchor_write(int *fd, const char *path, const char *log, const mcg_anchor *anchor)
 {
   char text[HEAD_ROOM + PATH_MAX];
+  size_t total = HEAD_ROOM;
   if (*fd < 0) {
     int made = anchor_open(path);
     if (made < 0) return made;
     *fd = made;
+    int more = snprintf(text + HEAD_ROOM, PATH_MAX, "%s\n", log);
+    total += (size_t)(more < PATH_MAX ? more : PATH_MAX - 1);
   }
   int len =
       snprintf(text, HEAD_ROOM, "v1 base %llu seq %llu head %.*s", (unsigned long long)anchor->base,
                (unsigned long long)anchor->seq, MCG_HASH_LEN, anchor->head);
   memset(text + len, ' ', (size_t)(HEAD_ROOM - len));
-  int more = snprintf(text + HEAD_ROOM, PATH_MAX, "%s\n", log);
-  size_t total = HEAD_ROOM + (size_t)(more < PATH_MAX ? more : PATH_MAX - 1);
   ssize_t put = pwrite(*fd, text, total, 0);
-  return put == (ssize_t)total ? 0 : put < 0 ? -errno : -ENOSPC;
+  if (put == (ssize_t)total) return 0;
+  int rc = put < 0 ? -errno : -ENOSPC;
+  close(*fd);
+  *fd = -1; /* what was left out is written when it is opened again */
+  return rc;
 }

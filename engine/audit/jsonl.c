@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 
 #define REOPENS_MAX 16
@@ -267,11 +268,25 @@ static int take_up(jsonl *self, off_t *size, mcg_error **err)
 
 /* ---- under the lock --------------------------------------------------------------------------- */
 
-/* 0: `fd` is the file at the path, locked. 1: it would have to wait. */
+/* Is what is at the path the file that is open? No times are asked for: a kernel that has told them
+ * gives each write new ones, and writes those down. */
+static bool is_at_path(const jsonl *self, struct stat *about)
+{
+  struct statx found;
+  if (statx(AT_FDCWD, self->path, 0, STATX_INO | STATX_SIZE, &found) < 0) {
+    if (stat(self->path, about) < 0) return false; /* statx may be forbidden */
+  } else {
+    *about = (struct stat){.st_dev = makedev(found.stx_dev_major, found.stx_dev_minor),
+                           .st_ino = found.stx_ino,
+                           .st_size = (off_t)found.stx_size};
+  }
+  return about->st_ino == self->inode && about->st_dev == self->device;
+}
+
+/* 0: `fd` is the file at the path, locked; *about is its number and size. 1: it would have to wait. */
 static int lock(jsonl *self, bool may_wait, struct stat *about, mcg_error **err)
 {
   for (int i = 0; i < REOPENS_MAX; i++) {
-    struct stat at_path;
     if (self->fd < 0 && file_open(self, err) < 0) {
       file_close(self);
       return -1;
@@ -280,10 +295,7 @@ static int lock(jsonl *self, bool may_wait, struct stat *about, mcg_error **err)
       if (errno == EWOULDBLOCK) return 1;
       if (errno != EINTR) return refuse_errno(self, err, "lock it", errno);
     }
-    if (fstat(self->fd, about) < 0) return refuse_errno(self, err, "look at it", errno);
-    if (stat(self->path, &at_path) == 0 && at_path.st_ino == self->inode &&
-        at_path.st_dev == self->device)
-      return 0;
+    if (is_at_path(self, about)) return 0;
     file_close(self); /* moved or removed by others: what is at the path counts */
   }
   return refuse(self, err, "it is replaced again and again");
