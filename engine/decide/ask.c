@@ -216,6 +216,16 @@ void mcg_answer(mcg_question *question, const char *json)
   answered(question);
 }
 
+void mcg_answer_json(mcg_question *question, json_t *take_answer)
+{
+  if (!take(question)) {
+    json_decref(take_answer);
+    return;
+  }
+  question->answer = take_answer ? take_answer : json_null();
+  answered(question);
+}
+
 void mcg_answer_error(mcg_question *question, mcg_error *take_error)
 {
   if (!take(question)) {

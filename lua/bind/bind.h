@@ -18,7 +18,6 @@
 #define MCG_LUA_ERROR "mooncage.error"
 #define MCG_LUA_ARRAY "mooncage.array"
 #define MCG_LUA_EXPLANATION "mooncage.explanation"
-#define MCG_LUA_QUESTION "mooncage.question"
 #define MCG_LUA_TOOL "mooncage.tool"
 #define MCG_LUA_STRANGER "mooncage.stranger"
 
@@ -50,7 +49,11 @@ struct mcg_task {
   bool observed;    /* somebody asked how it ended */
   const char *tool; /* of call_tool, which runs in it; or NULL */
   const mcg_session *tool_session; /* only compared */
-  bool owed; /* somebody needs its answer: it runs also when it was canceled before it began */
+  mcg_question *question;          /* that what it returns answers; NULL: none, or it is answered */
+  unsigned asked;                  /* the kind of that */
+  bool owed;  /* somebody needs its answer: it runs also when it was canceled before it began */
+  bool shown; /* Lua has the object */
+  bool waited;
   bool
       inside; /* it answers the engine, or was spawned by one that does: its commands fire no hooks */
   void (*cancel)(mcg_task *task, void *what); /* ends the wait it is in */
@@ -69,6 +72,7 @@ struct mcg_lua {
   mcg_task *outside, *current;
   mcg_task *ready, **ready_end;
   mcg_task *live;
+  mcg_task *spare;      /* one that answered, and nobody has seen: for the next question */
   const char *callback; /* what runs now, such as "on_stdout", or NULL */
   unsigned turning;     /* uv_run is on the C stack */
   bool closing;         /* Lua is not entered any more */
@@ -76,9 +80,11 @@ struct mcg_lua {
   int exit_status;
   unsigned lost; /* tasks that threw and were collected unasked */
   int live_ref, log_ref, pump_ref, signals_ref, decide_ref;
-  struct mcg_lua_question *questions; /* not answered yet */
   struct mcg_lua_stranger *strangers; /* every userdata that holds one */
-  uint64_t budget_end;                /* of the decision that is being made */
+  lua_State *decision;                /* of one that was made; NULL: none, or it is being used */
+  int decision_ref;                   /* holds it */
+  int withheld_ref;                   /* what is taken from a decision, once it was looked up */
+  uint64_t budget_end;                /* of the decision that is being made; 0: not looked at yet */
   const char *budget_stack;           /* where its C stack began */
   bool overspent, too_deep;
   int log_level;                    /* least that is said on stderr; above MCG_LOG_ERROR: nothing */
@@ -123,6 +129,9 @@ void mcg_lua_complete_canceled(mcg_task *task);
  * returns how many values; `ctx` stays the caller's. */
 void mcg_lua_complete(mcg_task *task, int (*push)(lua_State *L, void *ctx), void *ctx);
 int mcg_lua_task_spawn(lua_State *L); /* mooncage.spawn */
+/* One that answers the engine: of the function below the `nargs` values on top, which it takes. The
+ * caller says what it answers; Lua has no object of it unless it asks. */
+mcg_task *mcg_lua_task_asked(lua_State *L, int nargs);
 int mcg_lua_task_join(lua_State *L);
 int mcg_lua_task_run(lua_State *L);
 int mcg_lua_task_sleep(lua_State *L);
@@ -187,13 +196,20 @@ int mcg_lua_misuse(lua_State *L, const char *format, ...) __attribute__((format(
 void mcg_lua_encode(lua_State *L, int index, const char *what);
 /* Pushes what the text says; 0, or -1 with nil and an error table pushed. */
 int mcg_lua_decode(lua_State *L, const char *text, size_t len);
-void mcg_lua_push_json(lua_State *L, const struct json_t *value); /* pushes it; may raise */
+int mcg_lua_decode_bytes(lua_State *L, const char *text, size_t len); /* {"base64"} are bytes */
+void mcg_lua_push_json(lua_State *L, const struct json_t *value);     /* pushes it; may raise */
+/* The same for a question of the engine's: in its command and result {"base64"} are bytes again. */
+void mcg_lua_push_question(lua_State *L, const struct json_t *question);
+/* A table of names with texts and booleans, as the engine has it, without a text between. NULL: it is
+ * another one (or memory is out): mcg_lua_encode says what is to be said. Does not raise. */
+struct json_t *mcg_lua_simple_object(lua_State *L, int index);
 /* The same for text that get() allocates: it is freed whatever is raised. NULL from get(): raises. */
 int mcg_lua_decode_from(lua_State *L, char *(*get)(const void *from), const void *from);
 /* Pushes the text that get() allocates as a string. False: NULL, nothing was pushed. */
 bool mcg_lua_text_from(lua_State *L, char *(*get)(void *from), void *from);
 int mcg_lua_json_encode(lua_State *L);
 int mcg_lua_json_decode(lua_State *L);
+int mcg_lua_json_question(lua_State *L);
 int mcg_lua_json_array(lua_State *L);
 
 /* ---- secret.c */
@@ -237,15 +253,14 @@ void mcg_lua_deciders_drop(const mcg_deciders *deciders); /* the engine did not 
 /* A task that answers the engine closes the session: nobody shall wait for the one, and the other for
  * the first. Answers what is open about it. */
 void mcg_lua_questions_settle(mcg_lua *host, const mcg_session *session);
-void mcg_lua_question_end(const mcg_task *task); /* its task is over: what it did not answer */
-void mcg_lua_questions_end(mcg_lua *host);       /* all of them, with `canceled` */
-int mcg_lua_decide(lua_State *L);                /* core.decide */
+void mcg_lua_question_end(mcg_task *task); /* its task is over: what it returned is the answer */
+void mcg_lua_questions_end(mcg_lua *host); /* all of them, with `canceled` */
+int mcg_lua_decide(lua_State *L);          /* core.decide */
 /* What the task that starts a command adds to it: whose tool it is, that no hook is told. */
 void mcg_lua_spec_by_task(const mcg_lua *host, const mcg_session *session, mcg_exec_spec *spec);
 /* Of whatever was thrown: an error table keeps its code. Its metamethods are not asked. */
 mcg_error *mcg_lua_error_at(lua_State *L, int index);
 int mcg_lua_set_decider(lua_State *L);
-void mcg_lua_decide_setup(lua_State *L);
 
 /* ---- words.c */
 int mcg_lua_words(lua_State *L);    /* core.words */

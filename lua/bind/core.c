@@ -256,7 +256,6 @@ __attribute__((visibility("default"))) int luaopen_mooncage_core(lua_State *L)
     mcg_lua_process_setup(L);
     mcg_lua_session_setup(L);
     mcg_lua_select_setup(L);
-    mcg_lua_decide_setup(L);
     mcg_lua_tool_setup(L);
     mcg_lua_stranger_setup(L);
     luaL_newmetatable(L, MCG_LUA_ARRAY);

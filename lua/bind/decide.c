@@ -6,6 +6,7 @@
  * as tasks of their own and may wait. */
 #include "bind.h"
 
+#include <jansson.h>
 #include <luajit.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,15 +25,6 @@ struct mcg_lua_deciders { /* of one session */
   int functions;      /* in the registry */
   unsigned strangers; /* the kinds that a stranger's policy answers */
 };
-
-struct mcg_lua_question { /* the block of a userdata, which its task holds */
-  mcg_lua *host;
-  mcg_question *question; /* NULL once it is answered */
-  unsigned kind;
-  mcg_task *task;
-  struct mcg_lua_question *older, *newer; /* of the host, while it is open */
-};
-typedef struct mcg_lua_question question;
 
 /* ---- errors of Lua, for the engine -------------------------------------------------------- */
 
@@ -83,7 +75,9 @@ static void on_count(lua_State *L, lua_Debug *ar)
   mcg_lua *host = mcg_lua_host(L);
   ptrdiff_t deep = host->budget_stack - (const char *)__builtin_frame_address(0);
   host->too_deep = host->too_deep || deep > STACK_MAX || deep < -STACK_MAX;
-  if (!host->overspent && !host->too_deep && processor_ns() < host->budget_end) return;
+  uint64_t now = processor_ns();
+  if (!host->budget_end) host->budget_end = now + BUDGET_NS; /* most decide before this look */
+  if (!host->overspent && !host->too_deep && now < host->budget_end) return;
   if (!host->overspent) lua_sethook(L, on_count, LUA_MASKCOUNT, 1);
   host->overspent = true;
   luaL_error(L, "the time to decide is used up");
@@ -120,49 +114,79 @@ static int not_within(lua_State *L)
   return luaL_error(L, "a decision cannot change what watches over it");
 }
 
-/* Pushes what it was; nil where there is none. */
-static void withhold(lua_State *L, int i)
+/* core's own table of them: each library, the name, and what stands there meanwhile. The numbers are
+ * where a table of all has them. */
+static void push_withheld(lua_State *L, mcg_lua *host)
 {
+  lua_rawgeti(L, LUA_REGISTRYINDEX, host->withheld_ref);
+  if (lua_istable(L, -1)) return;
+  lua_pop(L, 1);
+  lua_createtable(L, 3 * WITHHELD, 0);
   lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
-  lua_getfield(L, -1, withheld[i].library);
-  lua_remove(L, -2);
-  int type = mcg_lua_field(L, lua_gettop(L), withheld[i].name);
-  if (type == LUA_TFUNCTION) {
+  bool whole = true;
+  for (int i = 0; i < WITHHELD; i++) {
+    lua_getfield(L, -1, withheld[i].library);
+    whole = whole && lua_istable(L, -1);
+    lua_rawseti(L, -3, 3 * i + 1);
     lua_pushstring(L, withheld[i].name);
+    lua_rawseti(L, -3, 3 * i + 2);
     lua_pushcfunction(L, not_within);
-    lua_rawset(L, -4);
+    lua_rawseti(L, -3, 3 * i + 3);
   }
-  lua_remove(L, -2);
+  lua_pop(L, 1);
+  if (!whole) return; /* what is not there yet may come */
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, LUA_REGISTRYINDEX, host->withheld_ref);
 }
 
-/* Pops it. */
-static void give_back(lua_State *L, int i)
+/* Pushes what each was; nil where there is none. `all` is where the table is. */
+static void withhold(lua_State *L, int all)
 {
-  if (lua_isnil(L, -1)) {
-    lua_pop(L, 1);
-    return;
+  for (int i = 0; i < WITHHELD; i++) {
+    lua_rawgeti(L, all, 3 * i + 1);
+    if (!lua_istable(L, -1)) {
+      lua_pop(L, 1);
+      lua_pushnil(L);
+      continue;
+    }
+    lua_rawgeti(L, all, 3 * i + 2);
+    lua_rawget(L, -2);
+    if (lua_isfunction(L, -1)) {
+      lua_rawgeti(L, all, 3 * i + 2);
+      lua_rawgeti(L, all, 3 * i + 3);
+      lua_rawset(L, -4);
+    }
+    lua_remove(L, -2);
   }
-  lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
-  lua_getfield(L, -1, withheld[i].library);
-  lua_pushstring(L, withheld[i].name);
-  lua_pushvalue(L, -4);
-  lua_rawset(L, -3);
-  lua_pop(L, 3);
+}
+
+static void give_back(lua_State *L, int all)
+{
+  for (int i = 0; i < WITHHELD; i++) {
+    if (!lua_isfunction(L, all + 1 + i)) continue;
+    lua_rawgeti(L, all, 3 * i + 1);
+    lua_rawgeti(L, all, 3 * i + 2);
+    lua_pushvalue(L, all + 1 + i);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+  }
 }
 
 /* Compiled loops never see a hook, so nothing is compiled while it decides, and it itself never. */
-static int resume_within(lua_State *L, mcg_lua *host, lua_State *decision, int nargs, uint64_t ns)
+static int resume_within(lua_State *L, mcg_lua *host, lua_State *decision, int nargs)
 {
   lua_Hook outer = lua_gethook(L);
   int mask = lua_gethookmask(L), count = lua_gethookcount(L);
   bool jit = jit_is_on(L);
-  luaL_checkstack(L, WITHHELD + 4, "too many arguments");
-  for (int i = 0; i < WITHHELD; i++) withhold(L, i);
+  luaL_checkstack(L, WITHHELD + 5, "too many arguments");
+  push_withheld(L, host);
+  int all = lua_gettop(L);
+  withhold(L, all);
   luaJIT_setmode(decision, 1, LUAJIT_MODE_ALLFUNC | LUAJIT_MODE_OFF);
   if (jit) luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
   host->budget_stack = __builtin_frame_address(0);
   host->overspent = host->too_deep = false;
-  host->budget_end = processor_ns() + ns;
+  host->budget_end = 0;
   lua_sethook(decision, on_count, LUA_MASKCOUNT, LOOK_EVERY);
   int rc = lua_resume(decision, nargs);
   /* LuaJIT before 2023 leaves a C function that throws after it resumed a coroutine with that one as
@@ -170,7 +194,8 @@ static int resume_within(lua_State *L, mcg_lua *host, lua_State *decision, int n
   lua_pushcfunction(L, nothing);
   lua_call(L, 0, 0);
   lua_sethook(L, outer, mask, count);
-  for (int i = WITHHELD - 1; i >= 0; i--) give_back(L, i);
+  give_back(L, all);
+  lua_settop(L, all - 1);
   if (jit) luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_ON);
   return rc;
 }
@@ -199,6 +224,19 @@ static int throw_its_own(lua_State *L, lua_State *decision, const char *name)
   return lua_error(L);
 }
 
+/* Pushes the coroutine of the last decision that returned, as good as new, or a new one. */
+static lua_State *take_thread(lua_State *L, mcg_lua *host)
+{
+  lua_State *thread = host->decision;
+  if (!thread) return lua_newthread(L);
+  host->decision = NULL;
+  lua_rawgeti(L, LUA_REGISTRYINDEX, host->decision_ref);
+  lua_pushvalue(L, LUA_GLOBALSINDEX);
+  lua_xmove(L, thread, 1);
+  lua_replace(thread, LUA_GLOBALSINDEX);
+  return thread;
+}
+
 /* core.decide(name, fn, ...) -> what fn returns. Raises an error table, which names it, when it
  * throws, yields, or uses more than its second of processor time. */
 int mcg_lua_decide(lua_State *L)
@@ -207,13 +245,13 @@ int mcg_lua_decide(lua_State *L)
   luaL_checktype(L, 2, LUA_TFUNCTION);
   int nargs = lua_gettop(L) - 2;
   mcg_lua *host = mcg_lua_host(L);
-  lua_State *decision = lua_newthread(L);
+  lua_State *decision = take_thread(L, host);
   lua_insert(L, 2);
   luaL_checkstack(decision, nargs + 1, "too many arguments");
   lua_xmove(L, decision, nargs + 1);
   const char *outer = host->callback;
   host->callback = name; /* what would wait says where it cannot */
-  int rc = resume_within(L, host, decision, nargs, BUDGET_NS);
+  int rc = resume_within(L, host, decision, nargs);
   host->callback = outer;
   if (host->too_deep)
     return throw_error(L, MCG_INVALID, "use fewer coroutines, one in another", name,
@@ -228,114 +266,49 @@ int mcg_lua_decide(lua_State *L)
   int results = lua_gettop(decision);
   luaL_checkstack(L, results, "too many results");
   lua_xmove(decision, L, results);
+  lua_pushvalue(L, 2);
+  lua_rawseti(L, LUA_REGISTRYINDEX, host->decision_ref);
+  host->decision = decision;
   return results;
 }
-
-/* ---- one question ------------------------------------------------------------------------- */
-
-static void question_forget(question *q)
-{
-  q->question = NULL;
-  if (q->newer)
-    q->newer->older = q->older;
-  else if (q->host->questions == q)
-    q->host->questions = q->older;
-  if (q->older) q->older->newer = q->newer;
-  q->older = q->newer = NULL;
-}
-
-static void answer(question *q, const char *json)
-{
-  mcg_question *open = q->question;
-  question_forget(q);
-  mcg_answer(open, json);
-}
-
-static void answer_error(question *q, mcg_error *error)
-{
-  mcg_question *open = q->question;
-  question_forget(q);
-  mcg_answer_error(open, error);
-}
-
-static question *check_question(lua_State *L)
-{
-  return luaL_checkudata(L, 1, MCG_LUA_QUESTION);
-}
-
-/* question:answer(table | nil); a second answer is nothing. Raises when it is no plain data. */
-static int question_answer(lua_State *L)
-{
-  question *q = check_question(L);
-  lua_settop(L, 2);
-  if (!q->question) return 0;
-  if (lua_isnil(L, 2)) {
-    answer(q, NULL);
-    return 0;
-  }
-  mcg_lua_encode(L, 2, kind_names[__builtin_ctz(q->kind)]);
-  answer(q, lua_tostring(L, -1));
-  return 0;
-}
-
-/* question:fail(error table or text) */
-static int question_fail(lua_State *L)
-{
-  question *q = check_question(L);
-  lua_settop(L, 2);
-  if (q->question) answer_error(q, mcg_lua_error_at(L, 2));
-  return 0;
-}
-
-/* question:session() -> the session it is about, or nil */
-static int question_session(lua_State *L)
-{
-  question *q = check_question(L);
-  mcg_session *session = q->question ? mcg_question_session(q->question) : NULL;
-  if (session)
-    mcg_lua_push_session(L, q->host, session);
-  else
-    lua_pushnil(L);
-  return 1;
-}
-
-static int question_gc(lua_State *L)
-{
-  question *q = lua_touserdata(L, 1);
-  if (q->question)
-    answer_error(q, mcg_error_new(MCG_CANCELED, "the function ended without an answer", NULL));
-  return 0;
-}
-
-static const luaL_Reg question_methods[] = {
-    {"answer", question_answer},
-    {"fail", question_fail},
-    {"session", question_session},
-    {NULL, NULL},
-};
 
 /* ---- the engine asks ---------------------------------------------------------------------- */
 
 struct asking {
   struct mcg_lua_deciders *deciders;
   unsigned kind;
-  mcg_question *open; /* NULL once it is a userdata's */
+  mcg_question *open; /* NULL once it is answered, or a task's */
   mcg_task *task;     /* that answers it; or NULL: it was answered at once */
 };
 
-static question *push_question(lua_State *L, struct asking *a)
+static int encode_answer(lua_State *L)
 {
-  question *q = lua_newuserdata(L, sizeof *q);
-  memset(q, 0, sizeof *q);
-  luaL_setmetatable(L, MCG_LUA_QUESTION);
-  q->host = a->deciders->host;
-  q->kind = a->kind;
-  q->question = a->open;
-  a->open = NULL;
-  q->older = q->host->questions;
-  if (q->older) q->older->newer = q;
-  q->host->questions = q;
-  return q;
+  mcg_lua_encode(L, 1, lua_tostring(L, 2));
+  return 1;
+}
+
+/* On the stack is what the decider gave: true and an answer or nil, or false and what was thrown.
+ * Raises when the answer is no plain data: *open is open yet. */
+static void give_answer(lua_State *L, unsigned kind, mcg_question **open)
+{
+  mcg_question *question = *open;
+  lua_settop(L, 2);
+  json_t *simple = NULL;
+  if (!lua_toboolean(L, 1)) {
+    mcg_error *error = mcg_lua_error_at(L, 2);
+    *open = NULL;
+    mcg_answer_error(question, error);
+  } else if (lua_isnil(L, 2) || (simple = mcg_lua_simple_object(L, 2))) {
+    *open = NULL;
+    mcg_answer_json(question, simple);
+  } else {
+    lua_pushcfunction(L, encode_answer); /* it blames nobody's line */
+    lua_insert(L, 2);
+    lua_pushstring(L, kind_names[__builtin_ctz(kind)]);
+    lua_call(L, 2, 1);
+    *open = NULL;
+    mcg_answer(question, lua_tostring(L, -1));
+  }
 }
 
 static int ask_protected(lua_State *L)
@@ -343,27 +316,25 @@ static int ask_protected(lua_State *L)
   struct asking *a = lua_touserdata(L, 1);
   mcg_lua *host = a->deciders->host;
   bool waits = !(a->kind & AT_ONCE & ~a->deciders->strangers);
+  mcg_session *session = a->kind == MCG_ASK_HOOK ? mcg_question_session(a->open) : NULL;
   lua_settop(L, 0);
-  lua_pushcfunction(L, mcg_lua_task_spawn);
   lua_rawgeti(L, LUA_REGISTRYINDEX, host->decide_ref);
-  question *q = push_question(L, a);
-  lua_createtable(L, 0, 1);
-  lua_pushvalue(L, -1);
-  lua_setfenv(L, 3);
-  lua_insert(L, 1);
   lua_pushstring(L, kind_names[__builtin_ctz(a->kind)]);
   lua_rawgeti(L, LUA_REGISTRYINDEX, a->deciders->functions);
-  mcg_lua_push_json(L, mcg_question_json(q->question));
+  mcg_lua_push_question(L, mcg_question_json(a->open));
+  if (session)
+    mcg_lua_push_session(L, host, session);
+  else
+    lua_pushnil(L);
   if (!waits) {
-    lua_call(L, 4, 0);
+    lua_call(L, 4, 2);
+    give_answer(L, a->kind, &a->open);
     return 0;
   }
-  lua_call(L, 5, 1);
-  q->task = luaL_checkudata(L, -1, MCG_LUA_TASK);
-  q->task->owed = q->task->inside = true;
-  q->task->tool = NULL;       /* whoever waits outside meanwhile, it is not his tool's */
-  lua_setfield(L, 1, "task"); /* the question's environment */
-  a->task = q->task;
+  mcg_task *task = a->task = mcg_lua_task_asked(L, 4);
+  task->question = a->open;
+  task->asked = a->kind;
+  a->open = NULL;
   return 0;
 }
 
@@ -386,21 +357,23 @@ static void on_question(void *data, unsigned kind, const char *json, mcg_questio
   if (rc == 0) return;
   mcg_error *error = mcg_lua_error_at(host->L, lua_gettop(host->L));
   lua_pop(host->L, 1);
-  question *made = host->questions; /* the newest, when there is one */
   if (a.open)
     mcg_answer_error(a.open, error);
-  else if (made && made->question == open)
-    answer_error(made, error);
   else
     mcg_error_free(error);
 }
 
+static mcg_task *task_of(const mcg_lua *host, const mcg_question *question)
+{
+  mcg_task *task = host->live;
+  while (task && task->question != question) task = task->older;
+  return task;
+}
+
 static void on_abandoned(void *data, mcg_question *open)
 {
-  struct mcg_lua_deciders *d = data;
-  question *q = d->host->questions;
-  while (q && q->question != open) q = q->older;
-  if (q && q->task) mcg_lua_task_cancel(q->task);
+  mcg_task *task = task_of(((struct mcg_lua_deciders *)data)->host, open);
+  if (task) mcg_lua_task_cancel(task);
 }
 
 static void on_release(void *data)
@@ -467,30 +440,60 @@ void mcg_lua_deciders_drop(const mcg_deciders *deciders)
 
 /* ---- closing from inside, and the end ----------------------------------------------------- */
 
+static mcg_question *take_question(mcg_task *task)
+{
+  mcg_question *question = task->question;
+  task->question = NULL;
+  return question;
+}
+
 void mcg_lua_questions_settle(mcg_lua *host, const mcg_session *session)
 {
-  for (question *q = host->questions, *older; q; q = older) {
-    older = q->older;
-    if (mcg_question_session(q->question) != session || (q->kind & AT_ONCE)) continue;
-    if (q->kind == MCG_ASK_CONFIRM)
-      answer_error(q, mcg_error_new(MCG_CANCELED, "the session was closed", NULL));
+  for (mcg_task *task = host->live; task; task = task->older) {
+    if (!task->question || (task->asked & AT_ONCE)) continue;
+    if (mcg_question_session(task->question) != session) continue;
+    if (task->asked == MCG_ASK_CONFIRM)
+      mcg_answer_error(take_question(task),
+                       mcg_error_new(MCG_CANCELED, "the session was closed", NULL));
     else
-      answer(q, NULL);
+      mcg_answer(take_question(task), NULL);
   }
 }
 
-/* Out of memory, as good as certainly: the decider always answers. */
-void mcg_lua_question_end(const mcg_task *task)
+static int answer_protected(lua_State *L)
 {
-  question *q = task->host->questions;
-  while (q && q->task != task) q = q->older;
-  if (q) answer_error(q, mcg_error_new(MCG_CANCELED, "the function ended without an answer", NULL));
+  mcg_task *task = lua_touserdata(L, 1);
+  lua_settop(task->L, 2);
+  lua_settop(L, 0);
+  for (int i = 1; i <= 2; i++) lua_pushvalue(task->L, i);
+  lua_xmove(task->L, L, 2);
+  give_answer(L, task->asked, &task->question);
+  return 0;
+}
+
+/* One that threw: out of memory, as good as certainly, for the decider catches the rest. */
+void mcg_lua_question_end(mcg_task *task)
+{
+  lua_State *L = task->host->L;
+  mcg_error *error = NULL;
+  if (!task->question) return;
+  if (task->state == MCG_TASK_FAILED) {
+    error = mcg_error_new(MCG_CANCELED, "the function ended without an answer", NULL);
+  } else if (lua_cpcall(L, answer_protected, task) != 0) {
+    error = mcg_lua_error_at(L, lua_gettop(L));
+    lua_pop(L, 1);
+  }
+  if (error && task->question)
+    mcg_answer_error(take_question(task), error);
+  else
+    mcg_error_free(error);
 }
 
 void mcg_lua_questions_end(mcg_lua *host)
 {
-  while (host->questions)
-    answer_error(host->questions, mcg_error_new(MCG_CANCELED, "Lua is being left", NULL));
+  for (mcg_task *task = host->live; task; task = task->older)
+    if (task->question)
+      mcg_answer_error(take_question(task), mcg_error_new(MCG_CANCELED, "Lua is being left", NULL));
 }
 
 void mcg_lua_spec_by_task(const mcg_lua *host, const mcg_session *session, mcg_exec_spec *spec)
@@ -500,7 +503,7 @@ void mcg_lua_spec_by_task(const mcg_lua *host, const mcg_session *session, mcg_e
   if (!spec->tool && task->tool && task->tool_session == session) spec->tool = task->tool;
 }
 
-/* core.set_decider(function(question, kind, functions, asked)) */
+/* core.set_decider(function(kind, functions, asked, session) -> as pcall says it: true, answer) */
 int mcg_lua_set_decider(lua_State *L)
 {
   luaL_checktype(L, 1, LUA_TFUNCTION);
@@ -509,10 +512,4 @@ int mcg_lua_set_decider(lua_State *L)
   luaL_unref(L, LUA_REGISTRYINDEX, host->decide_ref);
   host->decide_ref = luaL_ref(L, LUA_REGISTRYINDEX);
   return 0;
-}
-
-void mcg_lua_decide_setup(lua_State *L)
-{
-  mcg_lua_class(L, MCG_LUA_QUESTION, question_methods, question_gc);
-  lua_pop(L, 1);
 }

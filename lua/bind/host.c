@@ -55,6 +55,10 @@ mcg_lua *mcg_lua_host_new(lua_State *L)
   host->log_ref = host->pump_ref = host->decide_ref = LUA_NOREF;
   lua_newtable(L);
   host->live_ref = luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_pushboolean(L, 0); /* places */
+  host->decision_ref = luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_pushboolean(L, 0);
+  host->withheld_ref = luaL_ref(L, LUA_REGISTRYINDEX);
   int rc = uv_loop_init(&host->loop);
   if (rc < 0) luaL_error(L, "mooncage: cannot make an event loop: %s", uv_strerror(rc));
   uv_idle_init(&host->loop, &host->idle);

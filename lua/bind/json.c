@@ -121,9 +121,12 @@ static bool is_text(const char *s, size_t len, bool with_nul)
   return true;
 }
 
+static const char base64_digits[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 static void put_base64(struct encoder *e, const unsigned char *s, size_t len)
 {
-  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const char *digits = base64_digits;
   put_text(e, "{\"base64\":\"");
   for (size_t i = 0; i < len; i += 3) {
     size_t n = len - i < 3 ? len - i : 3;
@@ -341,6 +344,37 @@ void mcg_lua_encode(lua_State *L, int index, const char *what)
   encode_value(L, index, what, true);
 }
 
+/* The value at the top of the stack; NULL: it needs more than this, or there is no memory. */
+static json_t *simple_value(lua_State *L)
+{
+  size_t len;
+  const char *text;
+  switch (lua_type(L, -1)) {
+  case LUA_TBOOLEAN: return json_boolean(lua_toboolean(L, -1));
+  case LUA_TSTRING:
+    text = lua_tolstring(L, -1, &len);
+    return is_text(text, len, false) ? json_stringn_nocheck(text, len) : NULL;
+  default: return NULL;
+  }
+}
+
+struct json_t *mcg_lua_simple_object(lua_State *L, int index)
+{
+  json_t *object = lua_istable(L, index) ? json_object() : NULL;
+  if (!object) return NULL;
+  for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
+    size_t len;
+    const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &len) : NULL;
+    if (key && is_text(key, len, false) &&
+        json_object_set_new_nocheck(object, key, simple_value(L)) == 0)
+      continue;
+    lua_pop(L, 2);
+    json_decref(object);
+    return NULL;
+  }
+  return object;
+}
+
 /* core.encode(value) -> text; secrets are redacted. */
 int mcg_lua_json_encode(lua_State *L)
 {
@@ -350,7 +384,28 @@ int mcg_lua_json_encode(lua_State *L)
   return 1;
 }
 
-static void push_json(lua_State *L, const json_t *value)
+/* Pushes what {"base64":"..."} stands for; false: it is another object. */
+static bool push_base64(lua_State *L, const json_t *object)
+{
+  const json_t *coded = json_object_get(object, "base64");
+  if (json_object_size(object) != 1 || !json_is_string(coded)) return false;
+  luaL_Buffer bytes;
+  luaL_buffinit(L, &bytes);
+  unsigned bits = 0, count = 0;
+  for (const char *at = json_string_value(coded); *at && *at != '='; at++) {
+    const char *digit = strchr(base64_digits, *at);
+    bits = bits << 6 | (digit ? (unsigned)(digit - base64_digits) : 0);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    luaL_addchar(&bytes, (char)(bits >> count & 255));
+  }
+  luaL_pushresult(&bytes);
+  return true;
+}
+
+/* `bytes`: what is no text in it is bytes again, not an object. */
+static void push_json(lua_State *L, const json_t *value, bool bytes)
 {
   luaL_checkstack(L, 4, "JSON nested too deep");
   size_t i;
@@ -358,10 +413,11 @@ static void push_json(lua_State *L, const json_t *value)
   json_t *item;
   switch (json_typeof(value)) {
   case JSON_OBJECT:
+    if (bytes && push_base64(L, value)) return;
     lua_createtable(L, 0, (int)json_object_size(value));
     json_object_foreach((json_t *)value, key, item)
     {
-      push_json(L, item);
+      push_json(L, item, bytes);
       lua_setfield(L, -2, key);
     }
     return;
@@ -369,7 +425,7 @@ static void push_json(lua_State *L, const json_t *value)
     lua_createtable(L, (int)json_array_size(value), 0);
     json_array_foreach(value, i, item)
     {
-      push_json(L, item);
+      push_json(L, item, bytes);
       lua_rawseti(L, -2, (int)i + 1);
     }
     if (json_array_size(value) == 0) luaL_setmetatable(L, MCG_LUA_ARRAY);
@@ -385,7 +441,19 @@ static void push_json(lua_State *L, const json_t *value)
 
 void mcg_lua_push_json(lua_State *L, const struct json_t *value)
 {
-  push_json(L, value);
+  push_json(L, value, false);
+}
+
+void mcg_lua_push_question(lua_State *L, const struct json_t *question)
+{
+  const char *key;
+  json_t *item;
+  lua_createtable(L, 0, (int)json_object_size(question));
+  json_object_foreach((json_t *)question, key, item)
+  {
+    push_json(L, item, strcmp(key, "command") == 0 || strcmp(key, "result") == 0);
+    lua_setfield(L, -2, key);
+  }
 }
 
 /* What Lua allocates for the call is there before memory of others is: begin, get it, end. */
@@ -396,7 +464,19 @@ struct decoding {
 
 static int push_json_protected(lua_State *L)
 {
-  push_json(L, ((struct decoding *)lua_touserdata(L, 1))->value);
+  push_json(L, ((struct decoding *)lua_touserdata(L, 1))->value, false);
+  return 1;
+}
+
+static int push_bytes_protected(lua_State *L)
+{
+  push_json(L, ((struct decoding *)lua_touserdata(L, 1))->value, true);
+  return 1;
+}
+
+static int push_question_protected(lua_State *L)
+{
+  mcg_lua_push_question(L, ((struct decoding *)lua_touserdata(L, 1))->value);
   return 1;
 }
 
@@ -436,6 +516,13 @@ int mcg_lua_decode(lua_State *L, const char *text, size_t len)
   return end(L, &d, text, len);
 }
 
+int mcg_lua_decode_bytes(lua_State *L, const char *text, size_t len)
+{
+  struct decoding d = {NULL, NULL};
+  begin(L, push_bytes_protected, &d);
+  return end(L, &d, text, len);
+}
+
 int mcg_lua_decode_from(lua_State *L, char *(*get)(const void *from), const void *from)
 {
   struct decoding d = {NULL, NULL};
@@ -466,6 +553,16 @@ int mcg_lua_json_decode(lua_State *L)
   size_t len;
   const char *text = luaL_checklstring(L, 1, &len);
   return mcg_lua_decode(L, text, len) < 0 ? 2 : 1;
+}
+
+/* core.question(text) -> a question of the engine's, as a decision is given it | nil, err */
+int mcg_lua_json_question(lua_State *L)
+{
+  size_t len;
+  const char *text = luaL_checklstring(L, 1, &len);
+  struct decoding d = {NULL, NULL};
+  begin(L, push_question_protected, &d);
+  return end(L, &d, text, len) < 0 ? 2 : 1;
 }
 
 /* core.array(t): t, which is a JSON list even when it is empty. */

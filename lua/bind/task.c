@@ -354,6 +354,13 @@ static void forget(mcg_task *task)
   lua_pop(L, 1);
 }
 
+/* It stays anchored as a live one is. */
+static void keep_spare(mcg_task *task)
+{
+  lua_settop(task->L, 0);
+  task->host->spare = task;
+}
+
 static void task_finish(mcg_task *task, bool threw)
 {
   lua_State *L = task->host->L;
@@ -365,7 +372,10 @@ static void task_finish(mcg_task *task, bool threw)
   if (task->owed) mcg_lua_question_end(task);
   live_remove(task);
   tell_joiners(task);
-  forget(task);
+  if (!threw && task->owed && !task->shown && !task->waited && !task->host->spare)
+    keep_spare(task);
+  else
+    forget(task);
 }
 
 /* Puts nil and `canceled` on a task's stack: what its wait gives, or, when it was canceled before it
@@ -397,6 +407,7 @@ static void task_run(mcg_task *task)
   int rc = lua_resume(task->L, nargs);
   host->current = NULL;
   if (host->exiting || host->closing) return;
+  task->waited = task->waited || rc == LUA_YIELD;
   if (rc != LUA_YIELD) {
     task_finish(task, rc != 0);
   } else if (task->state == MCG_TASK_RUNNING) {
@@ -428,35 +439,72 @@ void mcg_lua_task_now(mcg_task *task)
   task_run(task);
 }
 
+/* Pushes it. */
+static mcg_task *task_new(lua_State *L, mcg_lua *host)
+{
+  mcg_task *task = lua_newuserdata(L, sizeof *task);
+  memset(task, 0, sizeof *task);
+  task->host = host;
+  luaL_setmetatable(L, MCG_LUA_TASK);
+  lua_newtable(L); /* its environment anchors the coroutine */
+  task->L = lua_newthread(L);
+  lua_setfield(L, -2, "thread");
+  lua_setfenv(L, -2);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, host->live_ref);
+  lua_pushlightuserdata(L, task);
+  lua_pushvalue(L, -3);
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
+  return task;
+}
+
+/* Takes the function and its arguments from the top of the stack. */
+static void task_begin(lua_State *L, mcg_task *task, int nargs)
+{
+  luaL_checkstack(task->L, nargs + 1, "too many arguments");
+  lua_xmove(L, task->L, nargs + 1);
+  task->nargs = nargs;
+  live_add(task);
+  make_ready(task);
+}
+
 int mcg_lua_task_spawn(lua_State *L)
 {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   mcg_lua *host = mcg_lua_host(L);
   if (host->closing) return luaL_error(L, "mooncage: the engine is closed");
   int nargs = lua_gettop(L) - 1;
-  mcg_task *task = lua_newuserdata(L, sizeof *task);
-  memset(task, 0, sizeof *task);
-  task->host = host;
-  luaL_setmetatable(L, MCG_LUA_TASK);
+  mcg_task *task = task_new(L, host);
   lua_insert(L, 1);
-  lua_newtable(L); /* its environment anchors the coroutine */
-  task->L = lua_newthread(L);
-  lua_setfield(L, -2, "thread");
-  lua_setfenv(L, 1);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, host->live_ref);
-  lua_pushlightuserdata(L, task);
-  lua_pushvalue(L, 1);
-  lua_rawset(L, -3);
-  lua_pop(L, 1);
-  luaL_checkstack(task->L, nargs + 1, "too many arguments");
-  lua_xmove(L, task->L, nargs + 1);
-  task->nargs = nargs;
+  task_begin(L, task, nargs);
   const mcg_task *parent = host->current ? host->current : host->outside;
+  task->shown = true;
   task->inside = parent && parent->inside;
   if (parent) task->tool = parent->tool, task->tool_session = parent->tool_session;
-  live_add(task);
-  make_ready(task);
   return 1;
+}
+
+/* As good as a new one: what the last function did to the globals of its thread is gone, too. */
+static mcg_task *take_spare(lua_State *L, mcg_lua *host)
+{
+  mcg_task *task = host->spare;
+  host->spare = NULL;
+  *task = (mcg_task){.host = host, .L = task->L};
+  lua_pushvalue(L, LUA_GLOBALSINDEX);
+  lua_xmove(L, task->L, 1);
+  lua_replace(task->L, LUA_GLOBALSINDEX);
+  return task;
+}
+
+mcg_task *mcg_lua_task_asked(lua_State *L, int nargs)
+{
+  mcg_lua *host = mcg_lua_host(L);
+  bool again = host->spare != NULL;
+  mcg_task *task = again ? take_spare(L, host) : task_new(L, host);
+  if (!again) lua_pop(L, 1); /* anchored as a live one */
+  task_begin(L, task, nargs);
+  task->owed = task->inside = true;
+  return task;
 }
 
 void mcg_lua_task_cancel(mcg_task *task)
@@ -494,6 +542,7 @@ int mcg_lua_task_current(lua_State *L)
 {
   mcg_lua *host = mcg_lua_host(L);
   if (!host->current) return 0;
+  host->current->shown = true;
   lua_rawgeti(L, LUA_REGISTRYINDEX, host->live_ref);
   lua_pushlightuserdata(L, host->current);
   lua_rawget(L, -2);
@@ -510,6 +559,7 @@ int mcg_lua_tasks(lua_State *L)
   int n = 0, list = lua_gettop(L) - 1;
   for (mcg_task *t = host->live; t; t = t->older) {
     if (t == host->current || (t->inside && t->canceled)) continue;
+    t->shown = true;
     lua_pushlightuserdata(L, t);
     lua_rawget(L, list + 1);
     lua_rawseti(L, list, ++n);

@@ -25,7 +25,7 @@ static char *get_commands(void *from)
 static int answer(lua_State *L, char *(*get)(void *from), struct text *text)
 {
   if (mcg_lua_text_from(L, get, text))
-    return mcg_lua_decode(L, lua_tostring(L, -1), lua_objlen(L, -1)) < 0 ? 2 : 1;
+    return mcg_lua_decode_bytes(L, lua_tostring(L, -1), lua_objlen(L, -1)) < 0 ? 2 : 1;
   lua_pushnil(L);
   lua_pushstring(L, text->err->message);
   mcg_error_free(text->err);

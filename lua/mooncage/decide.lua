@@ -1,10 +1,12 @@
 -- decide.lua: the functions of a config. They stay in Lua: split() takes them out of what goes to
 -- the engine, and when the engine asks, the decider here calls the one that answers.
 --
--- Each kind of question has an answerer: function(functions, asked, question) -> answer | nil. For
+-- Each kind of question has an answerer: function(functions, asked, session) -> answer | nil, the
+-- session for hooks only. What is no text in a command or a result is bytes by then. For
 -- "select", "tenant" and "guardrail" it must not wait, and calls the user's function through
 -- core.decide, which bounds it; where that is a stranger's policy (stranger.lua) it waits, in a
 -- task of its own. For "confirm", "hook" and "event" it always runs in one.
+
 local core = require "mooncage.core"
 local stranger = require "mooncage.stranger"
 local tools = require "mooncage.tools"
@@ -15,10 +17,8 @@ local decide = {}
 local answerers = {}
 decide.answerers = answerers
 
-core.set_decider(function(question, kind, functions, asked)
-  local ok, answer = pcall(answerers[kind], functions, asked, question)
-  if ok then ok, answer = pcall(question.answer, question, answer) end
-  if not ok then question:fail(answer) end
+core.set_decider(function(kind, functions, asked, session)
+  return pcall(answerers[kind], functions, asked, session)
 end)
 
 local function misuse(level, text, ...)
@@ -62,12 +62,11 @@ end
 
 local HOOKS = {
   on_sandbox_exec_start = function(functions, asked, session)
-    return functions.context_of(asked), functions.agent, verdict.with_bytes(asked.command),
-      exec_of(asked, session)
+    return functions.context_of(asked), functions.agent, asked.command, exec_of(asked, session)
   end,
   on_sandbox_exec_end = function(functions, asked, session)
-    return functions.context_of(asked), functions.agent, verdict.with_bytes(asked.command),
-      verdict.with_bytes(asked.result), exec_of(asked, session)
+    return functions.context_of(asked), functions.agent, asked.command, asked.result,
+      exec_of(asked, session)
   end,
   on_sandbox_start = function(functions, asked, session)
     return functions.context_of(asked), functions.agent, session
@@ -84,8 +83,7 @@ local function hook_names()
   return names
 end
 
-function answerers.hook(functions, asked, question)
-  local session = question:session()
+function answerers.hook(functions, asked, session)
   if session then core.functions_of(session, functions) end
   functions.hooks[asked.hook](HOOKS[asked.hook](functions, asked, session))
 end
@@ -178,14 +176,12 @@ function answerers.guardrail(functions, asked)
   if stranger.is(functions.guardrail) then
     return stranger.guardrail(functions.guardrail, functions.who.tenant, asked.command, context)
   end
-  return verdict.of(core.decide("guardrail", functions.guardrail,
-    verdict.with_bytes(asked.command), context))
+  return verdict.of(core.decide("guardrail", functions.guardrail, asked.command, context))
 end
 
 ---What the one who is asked says: true, or false and why.
 function answerers.confirm(functions, asked)
-  local said, reason = functions.on_ask(verdict.with_bytes(asked.command), functions.context_of(),
-    asked.reason)
+  local said, reason = functions.on_ask(asked.command, functions.context_of(), asked.reason)
   return { allow = said == true, reason = type(reason) == "string" and reason or nil }
 end
 
@@ -227,7 +223,9 @@ local function split_identity(config, functions, level)
   config.context, config.agent = nil, nil
   function functions.context_of()
     local given = {}
-    for key, value in pairs(context or {}) do given[key] = value end
+    if context then
+      for key, value in pairs(context) do given[key] = value end
+    end
     for key, value in pairs(who) do given[key] = value end -- which no context can change
     return given
   end

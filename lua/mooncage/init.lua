@@ -2,7 +2,6 @@
 -- Types for editors are in types.lua.
 local core = require "mooncage.core"
 local decide = require "mooncage.decide"
-local verdict = require "mooncage.verdict"
 
 local mooncage = {
   _VERSION = core.version,
@@ -14,7 +13,7 @@ local mooncage = {
   doctor = core.doctor,
   rank = core.rank,
   words = core.words,
-  commands = verdict.commands,
+  commands = core.commands,
   json = { encode = core.encode, decode = core.decode, array = core.array, null = core.null },
 }
 

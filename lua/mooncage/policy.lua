@@ -6,7 +6,6 @@
 local core = require "mooncage.core"
 local pure = require "mooncage.pure"
 local stranger = require "mooncage.stranger"
-local verdict = require "mooncage.verdict"
 
 local policy = { impure = pure.impure }
 
@@ -93,7 +92,7 @@ local function environment()
   return pure.environment {
     rank = function(...) return require("mooncage").rank(...) end,
     words = core.words,
-    commands = verdict.commands,
+    commands = core.commands,
   }
 end
 

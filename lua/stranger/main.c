@@ -130,7 +130,7 @@ static int load_embedded(lua_State *L)
 
 static const luaL_Reg core[] = {
     {"encode", mcg_lua_json_encode},
-    {"decode", mcg_lua_json_decode},
+    {"question", mcg_lua_json_question},
     {"array", mcg_lua_json_array},
     {"rank", mcg_lua_rank},
     {"satisfies", mcg_lua_satisfies},

@@ -58,7 +58,7 @@ function answerers.begin(asked)
       return core.rank(candidates, requirements, options)
     end,
     words = core.words,
-    commands = verdict.commands,
+    commands = core.commands,
   }
   env.print = print_to_log
   local chunk, why = pure.chunk(asked.name, asked.source, env)
@@ -86,7 +86,7 @@ function answerers.check()
 end
 
 function answerers.guardrail(asked)
-  return verdict.of(decision(verdict.with_bytes(asked.command), asked.context))
+  return verdict.of(decision(asked.command, asked.context))
 end
 
 function answerers.selector(asked)
@@ -101,7 +101,7 @@ end
 ---A line of JSON to a line of JSON.
 return function(line)
   printed = {}
-  local asked = core.decode(line)
+  local asked = core.question(line)
   local ok, answer = pcall(answerers[asked.kind], asked)
   local said = ok and { answer = answer } or { error = thrown(answer) }
   if #printed > 0 then said.log = table.concat(printed, "\n") end

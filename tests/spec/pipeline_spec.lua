@@ -187,6 +187,36 @@ describe("a guardrail", function()
     assert.equal("rm -rf /", event.detail.asked.shell) -- what was asked for is in the log, too
   end)
 
+  it("is given bytes as they were", function()
+    local seen
+    local session = open { guardrail = function(command) seen = command return true end }
+    assert.equal("\255", assert(session:exec { "printf", "%s", "\255" }).stdout)
+    assert.same({ "printf", "%s", "\255" }, seen.argv)
+    assert.same(seen.argv, seen.words)
+    assert.same(seen.argv, seen.commands[1].words)
+    assert.equal("\255", assert(session:exec "printf %s '\255'").stdout)
+    assert.equal("printf %s '\255'", seen.shell)
+    session:close()
+    assert.same({ "a", "\255b" }, mooncage.words "a '\255b'")
+    assert.same({ "a", "\255b" }, mooncage.commands("a '\255b'")[1].words)
+  end)
+
+  it("decides in a thread as good as new, whatever the one before left", function()
+    local globals = {}
+    local session = open {
+      guardrail = function()
+        globals[#globals + 1] = getfenv(0)
+        setfenv(0, {})
+        return true
+      end,
+    }
+    for _ = 1, 3 do assert(session:exec "true") end
+    session:close()
+    assert.equal(_G, globals[1])
+    assert.equal(_G, globals[2])
+    assert.equal(_G, globals[3])
+  end)
+
   it("everything that is no plain yes is a no", function()
     local answer
     local session = open { guardrail = function() return answer() end }
@@ -347,6 +377,28 @@ describe("exec hooks", function()
       assert.equal(text:sub(1, 256 - cut), heard[#heard][4].stdout)
     end
     session:close()
+  end)
+
+  it("each runs in a task as good as new, whatever the one before left", function()
+    local globals, tasks = {}, {}
+    local function hook()
+      globals[#globals + 1] = getfenv(0)
+      if #globals > 2 then tasks[#tasks + 1] = core.current() end
+      setfenv(0, {})
+      if #globals == 5 then error "thrown" end
+    end
+    local session = open { hooks = { on_sandbox_exec_start = hook, on_sandbox_exec_end = hook } }
+    for _ = 1, 3 do assert(session:exec "true") end
+    session:close()
+    for i = 1, 6 do assert.equal(_G, globals[i]) end
+    local seen = {}
+    for _, task in ipairs(tasks) do
+      assert.is_nil(seen[task])
+      seen[task] = true
+      assert.equal("done", task:status())
+    end
+    assert.equal(4, #tasks)
+    assert.equal(1, #logged "hook_error")
   end)
 
   it("one end for each start: time-out, signal, cancel, missing program, close", function()

@@ -125,6 +125,21 @@ static void answered_later(void **state)
   end(&it);
 }
 
+static void an_object_is_the_answer(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    asker it = {.timeout_ms = -1};
+    asked = 0;
+    start(&it);
+    turn_until_asked();
+    mcg_answer_json(pending, i ? NULL : json_pack("{s:b}", "allow", 1));
+    until(&it.out);
+    assert_string_equal(it.answer, i ? "null" : "{\"allow\":true}");
+    end(&it);
+  }
+}
+
 static void an_error_is_the_answer(void **state)
 {
   (void)state;
@@ -164,8 +179,11 @@ static void one_who_was_canceled_is_not_answered(void **state)
   end(&it);
   assert_int_equal(released, 0); /* the question is open still */
   assert_null(mcg_question_session(pending));
-  mcg_answer(pending, "{}");
+  json_t *late = json_pack("{s:b}", "allow", 1);
+  mcg_answer_json(pending, json_incref(late));
   assert_int_equal(released, 1);
+  assert_int_equal(late->refcount, 1); /* it was taken, and let go of */
+  json_decref(late);
 }
 
 static void one_who_is_canceled_before_he_asks_asks_nothing(void **state)
@@ -279,6 +297,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       CASE(answered_at_once),
       CASE(answered_later),
+      CASE(an_object_is_the_answer),
       CASE(an_error_is_the_answer),
       CASE(rubbish_is_an_error),
       CASE(one_who_was_canceled_is_not_answered),

@@ -288,6 +288,8 @@ struct json_t;
 MCG_API const struct json_t *mcg_question_json(const mcg_question *question);
 /* `json` is one object, or NULL where there is nothing to say. It is copied. */
 MCG_API void mcg_answer(mcg_question *question, const char *json);
+/* The same for hosts that use jansson: takes the object, which nobody else may have; or NULL. */
+MCG_API void mcg_answer_json(mcg_question *question, struct json_t *take_answer);
 MCG_API void mcg_answer_error(mcg_question *question, mcg_error *take_error);
 
 /* Chooses as mcg_session_open_with would, and opens nothing. Completes with one JSON object:

@@ -4,7 +4,6 @@
 local core = require "mooncage.core"
 local policy = require "mooncage.policy"
 local stranger = require "mooncage.stranger"
-local verdict_of = require "mooncage.verdict"
 
 local policy_test = {}
 
@@ -114,7 +113,7 @@ local function command_of(given)
   end
   local what = command.shell or command.argv
   if command.commands == nil and (type(what) == "string" or type(what) == "table" and what[1]) then
-    command.commands, command.unclear = verdict_of.commands(what)
+    command.commands, command.unclear = core.commands(what)
   end
   return command
 end
