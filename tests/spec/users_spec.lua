@@ -64,8 +64,8 @@ local function ranges(options)
 
   it("gives what is put into a user's directory to that user", function()
     local base = support.temporary()
-    support.host(("cd %s && mkdir -p in/sub && echo a >in/sub/f && tar cf p.tar in && tar czf z.tgz in")
-      :format(base))
+    support.host(("cd %s && mkdir -p in/sub && echo a >in/sub/f && tar cf p.tar in "
+      .. "&& tar czf z.tgz in"):format(base))
     local session = open(nil, options, { user = "bob", manifest = {
       users = { { name = "bob", home = "/workspace" } },
       base = base,
@@ -78,8 +78,8 @@ local function ranges(options)
     assert(session:write("later/text", "x"))
     assert(session:upload(base .. "/in", "up"))
     assert.equal("", says(session, "find . ! -user bob -o ! -group bob"))
-    assert.equal("", says(session, "echo y >>made/text && echo y >>plain/in/sub/f && touch up/sub/g "
-      .. "&& touch zipped/in/new copied/sub/new empty/new later/empty/new"))
+    assert.equal("", says(session, "echo y >>made/text && echo y >>plain/in/sub/f && "
+      .. "touch up/sub/g zipped/in/new copied/sub/new empty/new later/empty/new"))
     assert.equal("755\n", says(session, "stat -c %a run"))
     assert(session:write("/tmp/of-root", "x"))
     assert.equal("0:0\n", says(session, "stat -c %u:%g /tmp/of-root"))
