@@ -3,8 +3,8 @@
  * An allow list. What is not on it answers ENOSYS, so that a libc falls back; what is known to be
  * dangerous answers EPERM, so that a program says why it failed; a foreign architecture or an x32
  * number kills. libseccomp makes the filter over the numbers. It is then asked for every number, and a
- * binary search over the runs of equal answers takes its place: a third of the instructions, which
- * each sandbox has to load. Where arguments decide, the answer is a marker that becomes a jump to a
+ * binary search over the runs of equal answers takes its place: far fewer instructions, and each
+ * sandbox waits until the kernel has compiled them. Where arguments decide, the answer is a marker that becomes a jump to a
  * short block written here: a block can say "else", which libseccomp's argument rules cannot, and it
  * looks at the low 32 bits only, which is what the kernel does with an int (CVE-2019-10063 was a look
  * at all 64).
@@ -33,6 +33,9 @@
 #define NUMBERS 1024 /* more than any architecture has; all above answers as the last does */
 #define X32 0x40000000u
 #define PROGRAM_MAX 2048
+#define RULES_MAX 16 /* of one call */
+#define JUMPS_MAX 512
+#define ALONE_MAX 4 /* numbers that are looked at one by one in a run of equal answers */
 
 typedef struct program {
   struct sock_filter code[PROGRAM_MAX];
@@ -68,25 +71,129 @@ static void emit_load(program *p, int argument)
        0, 0);
 }
 
-/* Falls to the instruction after the rule's RET where a condition does not hold. */
-static void emit_rule(program *p, const arg_rule *rule)
+/* Jumps whose end is not written yet: an instruction, which side of it, and the verdict at that end. */
+typedef struct jump {
+  size_t at;
+  bool yes;
+  uint32_t verdict;
+} jump;
+typedef struct jumps {
+  jump jump[JUMPS_MAX];
+  size_t count;
+} jumps;
+
+static void later(jumps *list, size_t at, bool yes, uint32_t answer)
 {
-  size_t misses[8], missed = 0;
-  for (size_t i = 0; i < rule->conditions; i++) {
-    const arg_condition *c = &rule->condition[i];
-    emit_load(p, c->argument);
-    if (c->mask != UINT32_MAX) emit(p, BPF_ALU | BPF_AND | BPF_K, c->mask, 0, 0);
-    misses[missed++] = p->len;
-    emit(p, BPF_JMP | BPF_JEQ | BPF_K, c->value, 0, 0);
+  if (list->count == JUMPS_MAX) die("too many jumps");
+  list->jump[list->count++] = (jump){at, yes, answer};
+}
+
+/* To the next instruction. */
+static void land(program *p, const jump *j)
+{
+  size_t far = p->len - j->at - 1;
+  if (far > UINT8_MAX) die("a jump of a condition reaches 255 far");
+  if (j->yes)
+    p->code[j->at].jt = (uint8_t)far;
+  else
+    p->code[j->at].jf = (uint8_t)far;
+}
+
+static void land_all(program *p, jumps *list)
+{
+  for (size_t i = 0; i < list->count; i++) land(p, &list->jump[i]);
+  list->count = 0;
+}
+
+/* One end a verdict, for all that jump there. */
+static void emit_ends(program *p, jumps *list)
+{
+  for (size_t i = 0; i < list->count; i++) {
+    uint32_t answer = list->jump[i].verdict;
+    bool first = true;
+    for (size_t k = 0; k < i; k++) first = first && list->jump[k].verdict != answer;
+    if (!first) continue;
+    for (size_t k = i; k < list->count; k++)
+      if (list->jump[k].verdict == answer) land(p, &list->jump[k]);
+    emit(p, BPF_RET | BPF_K, answer, 0, 0);
   }
-  emit(p, BPF_RET | BPF_K, verdict(rule->answer), 0, 0);
-  for (size_t i = 0; i < missed; i++) p->code[misses[i]].jf = (uint8_t)(p->len - misses[i] - 1);
+  list->count = 0;
+}
+
+typedef const arg_rule *rule_list[RULES_MAX];
+
+static bool looks_alike(const arg_rule *one, const arg_rule *other, unsigned depth)
+{
+  return other->conditions > depth &&
+         one->condition[depth].argument == other->condition[depth].argument &&
+         one->condition[depth].mask == other->condition[depth].mask;
+}
+
+static void emit_rules(program *p, rule_list rules, size_t count, unsigned depth, jumps *ends,
+                       jumps *misses);
+
+/* Rules that look at the same bits next: these are loaded once, and each value has its own rules. Only one
+ * value can hold, so what misses those has missed all. */
+static void emit_values(program *p, rule_list rules, size_t count, unsigned depth, jumps *ends,
+                        jumps *misses)
+{
+  const arg_condition *c = &rules[0]->condition[depth];
+  emit_load(p, c->argument);
+  if (c->mask != UINT32_MAX) emit(p, BPF_ALU | BPF_AND | BPF_K, c->mask, 0, 0);
+  bool done[RULES_MAX] = {false};
+  for (size_t i = 0, left = count; left; i++) {
+    if (done[i]) continue;
+    uint32_t value = rules[i]->condition[depth].value;
+    rule_list same;
+    size_t found = 0;
+    for (size_t k = i; k < count; k++)
+      if (rules[k]->condition[depth].value == value) {
+        done[k] = true;
+        same[found++] = rules[k];
+      }
+    left -= found;
+    jump miss = {.at = p->len};
+    emit(p, BPF_JMP | BPF_JEQ | BPF_K, value, 0, 0);
+    if (same[0]->conditions == depth + 1)
+      later(ends, miss.at, true, verdict(same[0]->answer));
+    else
+      emit_rules(p, same, found, depth + 1, ends, misses);
+    if (left)
+      land(p, &miss);
+    else
+      later(misses, miss.at, false, 0);
+  }
+}
+
+/* Rules whose conditions before `depth` hold. Where none holds whole, it ends in `misses`. */
+static void emit_rules(program *p, rule_list rules, size_t count, unsigned depth, jumps *ends,
+                       jumps *misses)
+{
+  jumps missed = {.count = 0};
+  for (size_t i = 0, next; i < count; i = next) {
+    land_all(p, &missed);
+    if (rules[i]->conditions == depth) {
+      emit(p, BPF_RET | BPF_K, verdict(rules[i]->answer), 0, 0);
+      return;
+    }
+    next = i + 1;
+    while (next < count && looks_alike(rules[i], rules[next], depth)) next++;
+    emit_values(p, rules + i, next - i, depth, ends, &missed);
+  }
+  for (size_t i = 0; i < missed.count; i++) later(misses, missed.jump[i].at, missed.jump[i].yes, 0);
 }
 
 static void emit_block(program *p, const arg_block *block)
 {
-  for (size_t i = 0; i < block->count; i++) emit_rule(p, &block->rules[i]);
-  emit(p, BPF_RET | BPF_K, verdict(block->otherwise), 0, 0);
+  jumps ends = {.count = 0}, misses = {.count = 0};
+  rule_list rules;
+  if (block->count > RULES_MAX) die("too many rules for one call");
+  for (size_t i = 0; i < block->count; i++) rules[i] = &block->rules[i];
+  emit_rules(p, rules, block->count, 0, &ends, &misses);
+  for (size_t i = 0; i < misses.count; i++)
+    later(&ends, misses.jump[i].at, misses.jump[i].yes, verdict(block->otherwise));
+  if (!block->count) emit(p, BPF_RET | BPF_K, verdict(block->otherwise), 0, 0);
+  emit_ends(p, &ends);
 }
 
 /* ---- the tree over the numbers -------------------------------------------------------------- */
@@ -204,6 +311,8 @@ static uint32_t ask(const program *p, uint32_t arch, uint32_t number)
 
 typedef struct run {
   uint32_t first, answer;
+  uint32_t alone[ALONE_MAX], other[ALONE_MAX]; /* numbers in it, and their answers */
+  size_t alone_count;
 } run;
 typedef struct runs {
   run run[NUMBERS];
@@ -216,7 +325,7 @@ static void find_runs(const program *filter, uint32_t arch, runs *out)
   for (uint32_t number = 0; number < NUMBERS; number++) {
     uint32_t answer = ask(filter, arch, number);
     if (!out->count || out->run[out->count - 1].answer != answer)
-      out->run[out->count++] = (run){number, answer};
+      out->run[out->count++] = (run){.first = number, .answer = answer};
   }
   uint32_t last = out->run[out->count - 1].answer;
   if (ask(filter, arch, X32 - 1) != last || ask(filter, arch, UINT32_MAX) != last)
@@ -227,27 +336,55 @@ static void find_runs(const program *filter, uint32_t arch, runs *out)
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-/* A leaf with a marker is left as it is until its block has a place. */
-static void emit_search(program *p, const runs *r, size_t low, size_t high)
+/* One number between two runs that are answered alike makes one run of three. */
+static void join_runs(runs *r)
 {
+  size_t count = 0;
+  for (size_t i = 0; i < r->count; i++) {
+    run *last = count ? &r->run[count - 1] : NULL;
+    const run *here = &r->run[i], *next = i + 1 < r->count ? here + 1 : NULL;
+    if (last && next && next->first == here->first + 1 && next->answer == last->answer &&
+        last->alone_count < ALONE_MAX) {
+      last->alone[last->alone_count] = here->first;
+      last->other[last->alone_count++] = here->answer;
+      i++;
+    } else {
+      r->run[count++] = *here;
+    }
+  }
+  r->count = count;
+}
+
+static bool is_answer(const runs *r, size_t low, size_t high)
+{
+  return low == high && !r->run[low].alone_count;
+}
+
+/* An answer with a marker is left as it is until its block has a place. */
+static void emit_search(program *p, const runs *r, size_t low, size_t high, jumps *ends)
+{
+  const run *leaf = &r->run[low];
   if (low == high) {
-    emit(p, BPF_RET | BPF_K, r->run[low].answer, 0, 0);
+    for (size_t i = 0; i < leaf->alone_count; i++) {
+      later(ends, p->len, true, leaf->other[i]);
+      emit(p, BPF_JMP | BPF_JEQ | BPF_K, leaf->alone[i], 0, 0);
+    }
+    later(ends, p->len - 1, false, leaf->answer);
     return;
   }
-  size_t middle = (low + high + 1) / 2, branch = p->len;
-  emit(p, BPF_JMP | BPF_JGE | BPF_K, r->run[middle].first, 0, 1);
-  emit(p, BPF_JMP | BPF_JA, 0, 0, 0); /* a jump of a condition reaches 255 far */
-  emit_search(p, r, low, middle - 1);
-  size_t far = p->len - branch - 1;
-  if (far - 1 <= UINT8_MAX) { /* near enough: the second jump goes */
-    memmove(&p->code[branch + 1], &p->code[branch + 2], (p->len - branch - 2) * sizeof *p->code);
-    p->len--;
-    p->code[branch].jt = (uint8_t)(far - 1);
-    p->code[branch].jf = 0;
+  size_t middle = (low + high + 1) / 2;
+  jump right = {.at = p->len, .yes = true};
+  emit(p, BPF_JMP | BPF_JGE | BPF_K, r->run[middle].first, 0, 0);
+  if (is_answer(r, low, middle - 1))
+    later(ends, right.at, false, leaf->answer);
+  else
+    emit_search(p, r, low, middle - 1, ends);
+  if (is_answer(r, middle, high)) {
+    later(ends, right.at, true, r->run[middle].answer);
   } else {
-    p->code[branch + 1].k = (uint32_t)(far - 1);
+    land(p, &right);
+    emit_search(p, r, middle, high, ends);
   }
-  emit_search(p, r, middle, high);
 }
 
 /* x32 is on x86_64 only; elsewhere no number is that high. UINT32_MAX is a debugger's "skip this". */
@@ -263,7 +400,10 @@ static void emit_program(program *p, const runs *r, uint32_t arch)
   emit(p, BPF_JMP | BPF_JEQ | BPF_K, UINT32_MAX, 0, 1);
   emit(p, BPF_RET | BPF_K, unknown, 0, 0);
   emit(p, BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS, 0, 0);
-  emit_search(p, r, 0, r->count - 1);
+  jumps ends = {.count = 0};
+  if (is_answer(r, 0, r->count - 1)) die("a filter that answers all numbers alike");
+  emit_search(p, r, 0, r->count - 1, &ends);
+  emit_ends(p, &ends);
 }
 
 static bool is_marker(const struct sock_filter *i, size_t *block)
@@ -275,13 +415,21 @@ static bool is_marker(const struct sock_filter *i, size_t *block)
   return true;
 }
 
+static bool same_block(const arg_block *one, const arg_block *other)
+{
+  return one->rules == other->rules && one->count == other->count &&
+         one->otherwise == other->otherwise;
+}
+
 static void join_blocks(program *p, const arg_block *blocks, size_t count)
 {
   size_t tree = p->len, start[BLOCKS_MAX], block;
   if (count > BLOCKS_MAX) die("too many blocks");
   for (size_t b = 0; b < count; b++) {
-    start[b] = p->len;
-    emit_block(p, &blocks[b]);
+    size_t twin = 0;
+    while (!same_block(&blocks[twin], &blocks[b])) twin++;
+    start[b] = twin < b ? start[twin] : p->len;
+    if (twin == b) emit_block(p, &blocks[b]);
   }
   for (size_t i = 0; i < tree; i++) {
     if (!is_marker(&p->code[i], &block)) continue;
@@ -320,6 +468,7 @@ static void make_program(FILE *out, const char *name, scmp_filter_ctx tree, cons
   static runs r;
   read_program(tree, &filter);
   find_runs(&filter, native_arch(), &r);
+  join_runs(&r);
   emit_program(&p, &r, native_arch());
   join_blocks(&p, blocks, count);
   write_program(out, name, &p);
