@@ -63,7 +63,7 @@ def on_command_lines(t):
     search(t, secret, "a command line", lines)
 
 
-@row("SE-04", "look for a secret in all that is written", "known values are struck out of every event, in four spellings",
+@row("SE-04", "look for a secret in all that is written", "known values are struck out of every event, in the spellings of docs/audit.md",
      outcome="harmless")
 def written_anywhere(t):
     secret = "canary/" + t.canary
