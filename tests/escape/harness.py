@@ -253,7 +253,7 @@ class Trial:
         env = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": self.dir, "LANG": "C.UTF-8",
                "TMPDIR": self.tmp, "MOONCAGE_INIT": self.world.init, "XDG_RUNTIME_DIR": self.tmp,
                "XDG_STATE_HOME": self.path("state")}
-        for name in ("LUA_PATH", "LUA_CPATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS"):
+        for name in ("LUA_PATH", "LUA_CPATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "DBUS_SESSION_BUS_ADDRESS"):
             if name in os.environ:
                 env[name] = os.environ[name]
         env.update(extra or {})

@@ -21,6 +21,8 @@ PRIVATE = ("10.9.8.7", "172.16.5.4", "192.168.7.6", "100.64.3.2", "169.254.169.2
            "198.51.100.7", "192.0.0.8")
 PRIVATE6 = ("fd00:ec2::254", "fd12::7", "2002:7f00:1::", "64:ff9b::7f00:1")
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x20000, 0x10000000, 0x40000000
+CAPABILITY_VERSION_3, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 0x20080522, 47, 2
+CAP_NET_BIND_SERVICE, CAP_NET_ADMIN, CAP_SYS_ADMIN = 10, 12, 21
 
 ZONE = {
     "api.allowed.test": {"A": [[PUBLIC]], "AAAA": [[PUBLIC6]]},
@@ -40,8 +42,25 @@ def unshare(flags):
         raise OSError(ctypes.get_errno(), "unshare")
 
 
+def keep_rights():
+    """For a child before exec: what it may do in the user namespace stays with the program, though it is not root there."""
+    if os.getuid() == 0:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable: their low halves, then their high ones
+    if libc.capget(header, sets) < 0:
+        raise OSError(ctypes.get_errno(), "capget")
+    sets[2], sets[5] = sets[1], sets[4]
+    if libc.capset(header, sets) < 0:
+        raise OSError(ctypes.get_errno(), "capset")
+    for right in (CAP_NET_BIND_SERVICE, CAP_NET_ADMIN, CAP_SYS_ADMIN):
+        if libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, right, 0, 0) < 0:
+            raise OSError(ctypes.get_errno(), "prctl")
+
+
 def run(*argv):
-    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=keep_rights)
 
 
 class Internet:
@@ -55,7 +74,7 @@ class Internet:
         with open(self.log_path, "w"):
             pass
         self.servers = subprocess.Popen([sys.executable, os.path.join(HERE, "servers.py"), self.dir], stdout=subprocess.PIPE,
-                                        stdin=subprocess.DEVNULL, start_new_session=True)
+                                        stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=keep_rights)
         t.cleanups.append(self.close)
         if self.servers.stdout.readline() != b"ready\n":
             raise Hole("the servers of the test do not start")
