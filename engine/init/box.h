@@ -44,8 +44,8 @@ typedef struct mcg_spawner_state {
   int proc;       /* /proc, lent to the children */
   int epoll;
   pid_t engine_pid;
-  pid_t self; /* who owns groups and directories: they carry this number in their names, with */
-  uint64_t self_start; /* its start time, so that the number cannot be taken by another */
+  pid_t self;
+  mcg_owner owner;     /* the same for others: groups and directories carry it in their names */
   bool root;           /* may give uids away */
   uint32_t uid, gid;   /* our own */
   uint32_t first_uid;  /* as root: of SLOTS that this engine may use */

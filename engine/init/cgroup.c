@@ -14,12 +14,11 @@
 
 #define CGROUP2_MAGIC 0x63677270
 
-void mcg_cgroups_open(mcg_cgroups *groups, pid_t owner, uint64_t start)
+void mcg_cgroups_open(mcg_cgroups *groups, const mcg_owner *owner)
 {
   struct statfs fs;
-  *groups = (mcg_cgroups){.base = {-1, -1, -1}, .why = "no cgroup file system at /sys/fs/cgroup"};
-  snprintf(groups->owner, sizeof groups->owner, "mcg-%d-%llu", (int)owner,
-           (unsigned long long)start);
+  *groups = (mcg_cgroups){
+      .owner = owner, .base = {-1, -1, -1}, .why = "no cgroup file system at /sys/fs/cgroup"};
   if (statfs("/sys/fs/cgroup", &fs) < 0) return;
   if ((unsigned long)fs.f_type == CGROUP2_MAGIC)
     mcg_cgroups_open_v2(groups);
@@ -29,7 +28,8 @@ void mcg_cgroups_open(mcg_cgroups *groups, pid_t owner, uint64_t start)
 
 void mcg_cgroup_name(const mcg_cgroups *groups, uint64_t serial, mcg_cgroup *out)
 {
-  snprintf(out->name, sizeof out->name, "%s-%llu", groups->owner, (unsigned long long)serial);
+  snprintf(out->name, sizeof out->name, "mcg-%s-%llu", groups->owner->text,
+           (unsigned long long)serial);
 }
 
 int mcg_cgroup_make(const mcg_cgroups *groups, const mcg_cgroup *group)

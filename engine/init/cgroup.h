@@ -1,7 +1,7 @@
 /* cgroup.h: limits of a sandbox by control groups, version 1 and 2, one interface.
  *
- * A sandbox's group is named mcg-<engine pid>-<engine start time>-<serial>, so that whoever finds it
- * later can judge whether its owner lives. On version 1 there is one directory of that name in each
+ * A sandbox's group is named mcg-OWNER-SERIAL, so that whoever finds it later can judge whether its
+ * owner lives. On version 1 there is one directory of that name in each
  * hierarchy; a group has no descriptor, only its name, so that many cost nothing.
  *
  * Attaching a process to a group waits for an RCU grace period, 14 ms where attaches are rare. On
@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "owner.h"
 #include "spawn.h"
 
 enum { MCG_CAN_MEMORY = 1, MCG_CAN_CPU = 2, MCG_CAN_PIDS = 4 };
@@ -25,14 +26,15 @@ typedef struct mcg_cgroups {
   unsigned can;              /* MCG_CAN_* */
   int base[MCG_CONTROLLERS]; /* v1: a directory for each controller or -1; v2: base[0] */
   const char *why;           /* there is none, or not all: the reason */
-  char owner[48];            /* "mcg-PID-START" */
+  const mcg_owner *owner;
 } mcg_cgroups;
 
 typedef struct mcg_cgroup {
-  char name[80]; /* empty: no group */
+  char name[80]; /* "mcg-OWNER-SERIAL"; empty: no group */
 } mcg_cgroup;
 
-void mcg_cgroups_open(mcg_cgroups *groups, pid_t owner, uint64_t start);
+/* The owner is the caller's, and stays. */
+void mcg_cgroups_open(mcg_cgroups *groups, const mcg_owner *owner);
 void mcg_cgroup_name(const mcg_cgroups *groups, uint64_t serial, mcg_cgroup *out);
 /* The directories. 0, or -1 with errno; what was made is mcg_cgroup_remove's. */
 int mcg_cgroup_make(const mcg_cgroups *groups, const mcg_cgroup *group);

@@ -22,11 +22,11 @@ static int make_directory(mcg_spawner_state *state, mcg_box *box, mcg_failure *f
 {
   const char *base = getenv("TMPDIR");
   if (!base || base[0] != '/') base = "/tmp";
-  size_t size = strlen(base) + 96;
+  size_t size = strlen(base) + 112;
   box->directory = malloc(size);
   if (!box->directory) return mcg_failure_set(failure, "create", ENOMEM, "no memory");
-  snprintf(box->directory, size, "%s/mooncage-%d-%llu-%llu", base, (int)state->self,
-           (unsigned long long)state->self_start, (unsigned long long)++state->serial);
+  snprintf(box->directory, size, "%s/mooncage-%s-%llu", base, state->owner.text,
+           (unsigned long long)++state->serial);
   if (mkdir(box->directory, 0700) == 0) return 0;
   mcg_failure_set(failure, "directory", errno, "make %s", box->directory);
   free(box->directory); /* it is not ours to remove */

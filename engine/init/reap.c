@@ -1,5 +1,5 @@
 /* reap.c: what spawners left that died before they could clean up. Processes and mounts end by
- * themselves; groups and temporary directories carry their owner's pid and start time in the name. */
+ * themselves; groups and temporary directories carry their owner in the name. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,18 +11,10 @@
 
 #include "box.h"
 
-/* "PREFIX-PID-START-…" whose owner is dead. */
 static bool orphaned(const char *name, const char *prefix)
 {
   size_t len = strlen(prefix);
-  char *end;
-  if (strncmp(name, prefix, len) != 0) return false;
-  long pid = strtol(name + len, &end, 10);
-  if (end == name + len || *end != '-' || pid <= 0) return false;
-  const char *at = end + 1;
-  unsigned long long start = strtoull(at, &end, 10);
-  if (end == at || *end != '-') return false;
-  return mcg_start_time((pid_t)pid) != start;
+  return strncmp(name, prefix, len) == 0 && mcg_owner_dead(name + len);
 }
 
 static void report(mcg_wire *out, const char *kind, const char *name)

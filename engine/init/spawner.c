@@ -697,13 +697,13 @@ static int start(mcg_spawner_state *state)
   fcntl(ENGINE_PIDFD, F_SETFD, FD_CLOEXEC);
   state->engine_pid = pid_of(ENGINE_PIDFD);
   state->self = getpid();
-  state->self_start = mcg_start_time(state->self);
+  mcg_owner_self(&state->owner);
   state->epoll = epoll_create1(EPOLL_CLOEXEC);
   state->self_pidfd = mcg_sys_pidfd_open(getpid());
   state->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (state->epoll < 0 || state->self_pidfd < 0) return -1;
   learn_rights(state);
-  mcg_cgroups_open(&state->cgroups, state->self, state->self_start);
+  mcg_cgroups_open(&state->cgroups, &state->owner);
   mcg_stash_init(&state->stash, &state->cgroups, state->root);
   return watch(state, ENGINE_FD, EVENT_ENGINE) < 0 ||
                  watch(state, ENGINE_PIDFD, EVENT_ENGINE_DEATH) < 0

@@ -3,6 +3,7 @@
  * directory or loop device is left, or where the spawner was killed, none after REAP. Mounts live in
  * namespaces and end with their processes. */
 #include "spawner_client.h"
+#include "init/box.h"
 
 #include <dirent.h>
 #include <ftw.h>
@@ -207,6 +208,87 @@ static void the_living_are_not_reaped(void **state)
   spawner_stop(&s);
 }
 
+/* ---- whose it is -------------------------------------------------------------------------------- */
+
+static unsigned long long namespace_of(const char *process)
+{
+  char path[64];
+  struct stat st;
+  snprintf(path, sizeof path, "/proc/%s/ns/pid", process);
+  assert_int_equal(stat(path, &st), 0);
+  return st.st_ino;
+}
+
+static void leave(char out[128], long pid, unsigned long long start, unsigned long long namespace)
+{
+  static unsigned serial;
+  snprintf(out, 128, "%s/mooncage-%ld-%llu-%llu-%u", base, pid, start, namespace, ++serial);
+  assert_int_equal(mkdir(out, 0700), 0);
+  if (as_uid) assert_int_equal(chown(out, as_uid, as_uid), 0);
+}
+
+/* A process that is the first of a pid namespace. */
+static pid_t start_elsewhere(void)
+{
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  pid_t outer = fork();
+  if (outer == 0) {
+    if (unshare(CLONE_NEWPID) < 0) _exit(1);
+    pid_t inner = fork();
+    if (inner == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (;;) pause();
+    }
+    if (write(ends[1], &inner, sizeof inner) != sizeof inner) _exit(1);
+    _exit(0);
+  }
+  close(ends[1]);
+  pid_t inner = 0;
+  assert_int_equal(read(ends[0], &inner, sizeof inner), sizeof inner);
+  close(ends[0]);
+  return inner;
+}
+
+static bool is_there(const char *path)
+{
+  return access(path, F_OK) == 0;
+}
+
+static void who_cannot_be_judged_is_not_reaped(void **state)
+{
+  (void)state;
+  if (getuid() != 0) {
+    puts("skipped: another pid namespace needs root");
+    skip();
+  }
+  char living[128], dead[128], elsewhere[128], unknown[128], number[16];
+  unsigned long long here = namespace_of("self");
+  pid_t inner = start_elsewhere();
+  snprintf(number, sizeof number, "%d", (int)inner);
+  unsigned long long there = namespace_of(number);
+  assert_true(there != here);
+  leave(living, getpid(), mcg_start_time(getpid()), here);
+  leave(dead, getpid(), mcg_start_time(getpid()) + 1, here);
+  leave(elsewhere, 1, mcg_start_time(inner) + 1, there);
+  leave(unknown, getpid(), 1, 0);
+  reap();
+  assert_true(is_there(living));
+  assert_false(is_there(dead));
+  assert_true(is_there(elsewhere)); /* there may be another with that number in there */
+  assert_true(is_there(unknown));
+  kill(inner, SIGKILL);
+  for (int i = 0; i < 500 && kill(inner, 0) == 0; i++) {
+    waitpid(inner, NULL, WNOHANG);
+    usleep(10000);
+  }
+  reap();
+  bool sees_all = as_uid == 0 && here == 0xEFFFFFFCu;
+  if (!sees_all) puts("a namespace without a process is not known for one here");
+  assert_int_equal(is_there(elsewhere), !sees_all);
+  assert_true(is_there(unknown));
+}
+
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
 {
   (void)st, (void)kind, (void)at;
@@ -232,6 +314,7 @@ static int all(const char *title)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_living_are_not_reaped),
+      cmocka_unit_test(who_cannot_be_judged_is_not_reaped),
       cmocka_unit_test(the_engine_is_killed),
       cmocka_unit_test(the_spawner_is_killed),
       cmocka_unit_test(both_are_killed),

@@ -27,7 +27,9 @@ static const mcg_cgroup_limits small = {.memory = 64u << 20, .pids = 32},
 static int set_up(void **state)
 {
   (void)state;
-  mcg_cgroups_open(&cgroups, getpid(), 1);
+  static mcg_owner owner;
+  mcg_owner_self(&owner);
+  mcg_cgroups_open(&cgroups, &owner);
   mcg_stash_init(&stash, &cgroups, getuid() == 0);
   return 0;
 }
