@@ -25,12 +25,13 @@ typedef struct mcg_box {
   int code, signo;
   uint64_t cpu_us; /* once dead */
   mcg_cgroup cgroup;
-  char *directory; /* PLAIN: a temporary directory to remove */
-  int image;       /* a directory of its disk image; -1: none */
-  bool standing;   /* its root was the template's (template.h) */
-  bool stashed;    /* its network was the stash's, without a gateway (stash.h) */
-  int space, net;  /* of a dying one: its namespaces, so that nobody waits for their end; else -1 */
-  int control;     /* PLAIN: a copy of its end of the stream, to end it in order; else -1 */
+  mcg_cgroup_limits limits; /* of the group, as it was made */
+  char *directory;          /* PLAIN: a temporary directory to remove */
+  int image;                /* a directory of its disk image; -1: none */
+  bool standing;            /* its root was the template's (template.h) */
+  bool stashed;             /* its network was the stash's, without a gateway (stash.h) */
+  int space, net; /* of a dying one: its namespaces, so that nobody waits for their end; else -1 */
+  int control;    /* PLAIN: a copy of its end of the stream, to end it in order; else -1 */
   int64_t
       kill_at; /* PLAIN: when patience ends, in ms of the monotonic clock; 0: it was not asked */
 } mcg_box;

@@ -102,6 +102,13 @@ int mcg_cgroup_remove(const mcg_cgroups *groups, mcg_cgroup *group)
   return rc;
 }
 
+/* Version 2 has a peak that is nobody's to set back. */
+bool mcg_cgroup_renew(const mcg_cgroups *groups, const mcg_cgroup *group,
+                      const mcg_cgroup_limits *limits)
+{
+  return groups->mode == MCG_CGROUP_V1 && mcg_cgroup_renew_v1(groups, group->name, limits);
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static int open_file(int base, const char *group, const char *file, int flags)
@@ -148,6 +155,16 @@ static bool read_file(int base, const char *group, const char *file, char *out, 
   if (len <= 0) return false;
   out[len] = 0;
   return true;
+}
+
+bool mcg_cgroup_is_empty(int base, const char *group)
+{
+  char byte;
+  int fd = open_file(base, group, "tasks", O_RDONLY);
+  if (fd < 0) return false;
+  ssize_t len = read(fd, &byte, 1);
+  close(fd);
+  return len == 0;
 }
 
 uint64_t mcg_cgroup_get(int base, const char *group, const char *file, const char *key)

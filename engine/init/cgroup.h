@@ -63,6 +63,10 @@ void mcg_cgroup_read(const mcg_cgroups *groups, const mcg_cgroup *group, bool li
 void mcg_cgroup_kill(const mcg_cgroups *groups, const mcg_cgroup *group); /* SIGKILL to all in it */
 int mcg_cgroup_remove(const mcg_cgroups *groups,
                       mcg_cgroup *group); /* -1: somebody is still in it */
+/* A group that everybody has left, as if it had just been made with these limits. False: it does not
+ * serve again, be it that it counts what cannot be set back, holds too much memory, or is not empty. */
+bool mcg_cgroup_renew(const mcg_cgroups *groups, const mcg_cgroup *group,
+                      const mcg_cgroup_limits *limits);
 
 /* ---- shared by the two versions ------------------------------------------------------------- */
 
@@ -76,6 +80,7 @@ uint64_t mcg_cgroup_get(int base, const char *group, const char *file, const cha
 /* The path of `controller` ("" for version 2) in /proc/self/cgroup. */
 bool mcg_cgroup_own_path(const char *controller, char *out, size_t size);
 void mcg_cgroup_kill_listed(int base, const char *group); /* all in cgroup.procs */
+bool mcg_cgroup_is_empty(int base, const char *group);
 
 void mcg_cgroups_open_v1(mcg_cgroups *groups);
 void mcg_cgroups_open_v2(mcg_cgroups *groups);
@@ -85,6 +90,8 @@ int mcg_cgroup_limit_v2(const mcg_cgroups *groups, const char *group,
                         const mcg_cgroup_limits *limits, const char **what);
 void mcg_cgroup_read_v1(const mcg_cgroups *groups, const char *group, bool live,
                         mcg_cgroup_use *out);
+bool mcg_cgroup_renew_v1(const mcg_cgroups *groups, const char *group,
+                         const mcg_cgroup_limits *limits);
 void mcg_cgroup_read_v2(const mcg_cgroups *groups, const char *group, bool live,
                         mcg_cgroup_use *out);
 

@@ -12,6 +12,8 @@
 #include "kernel.h"
 
 #define CGROUP1_MAGIC 0x27e0eb
+/* Bytes that the dead may leave charged: the kernel's own, for names and inodes that it keeps. */
+#define RESIDUE_MAX (1u << 20)
 
 static const struct controller {
   const char *name;
@@ -91,4 +93,21 @@ void mcg_cgroup_read_v1(const mcg_cgroups *groups, const char *group, bool live,
   out->oom_kills = mcg_cgroup_get(memory, group, "memory.oom_control", "oom_kill");
   if (live) out->pids = mcg_cgroup_get(pids, group, "pids.current", NULL);
   out->pids_hits = mcg_cgroup_get(pids, group, "pids.events", "max");
+}
+
+/* Nobody in it, or who was in it, shows: not by what was counted, nor by a quota that is used up, which
+ * the writing of it fills. */
+bool mcg_cgroup_renew_v1(const mcg_cgroups *groups, const char *group,
+                         const mcg_cgroup_limits *limits)
+{
+  const char *what;
+  int memory = groups->base[MCG_C_MEMORY];
+  mcg_cgroup_use use;
+  for (size_t i = 0; i < MCG_CONTROLLERS; i++)
+    if (groups->base[i] >= 0 && !mcg_cgroup_is_empty(groups->base[i], group)) return false;
+  if (memory >= 0 && !mcg_cgroup_put_number(memory, group, "memory.max_usage_in_bytes", 0))
+    return false;
+  mcg_cgroup_read_v1(groups, group, true, &use);
+  if (use.memory > RESIDUE_MAX || use.oom_kills || use.pids || use.pids_hits) return false;
+  return mcg_cgroup_limit_v1(groups, group, limits, &what) == 0;
 }

@@ -132,6 +132,14 @@ static void unlink_box(mcg_spawner_state *state, mcg_box *box)
   free(box);
 }
 
+/* The stash's thread looks whether it serves again: that, or its end, is nobody's wait. */
+static bool free_group(mcg_spawner_state *state, mcg_box *box)
+{
+  if (!box->cgroup.name[0]) return true;
+  if (box->dead && mcg_stash_return_group(&state->stash, &box->cgroup, &box->limits)) return true;
+  return mcg_cgroup_remove(&state->cgroups, &box->cgroup) == 0;
+}
+
 /* Called again until it works: a group can be removed when its last process has left it whole. */
 static bool free_box(mcg_spawner_state *state, mcg_box *box)
 {
@@ -139,7 +147,7 @@ static bool free_box(mcg_spawner_state *state, mcg_box *box)
     free(box->directory);
     box->directory = NULL;
   }
-  if (mcg_cgroup_remove(&state->cgroups, &box->cgroup) < 0) {
+  if (!free_group(state, box)) {
     mcg_cgroup_kill(&state->cgroups, &box->cgroup);
     return false;
   }
@@ -310,6 +318,7 @@ static int take_group(mcg_spawner_state *state, mcg_box *box, request *r)
   mcg_spare entry;
   int rc = mcg_stash_group(&state->stash, &limits, &entry, &what);
   box->cgroup = entry.group;
+  box->limits = limits;
   r->order.cgroup = entry.dir;
   memcpy(r->order.doors, entry.doors, sizeof entry.doors);
   if (rc == 0) return 0;

@@ -13,7 +13,7 @@
 #define MCG_CLOSING_MAX 8
 #define PROC_USES 16 /* of one instance of /proc */
 
-enum { JOB_GROUP, JOB_NET, JOB_CHECK, JOB_MAP, JOB_CLOSE, JOB_LEAVE };
+enum { JOB_GROUP, JOB_RENEW, JOB_NET, JOB_CHECK, JOB_MAP, JOB_CLOSE, JOB_LEAVE };
 
 typedef struct job {
   uint32_t kind, index;   /* of the part */
@@ -29,17 +29,29 @@ static void clear(mcg_spare *spare)
   *spare = (mcg_spare){.dir = -1, .doors = {-1, -1, -1}};
 }
 
-static void drop_group(const mcg_cgroups *cgroups, mcg_spare *spare)
+/* -1: somebody is still in it. */
+static int drop_group(const mcg_cgroups *cgroups, mcg_spare *spare)
 {
-  if (!spare->group.name[0]) return;
+  mcg_cgroup group = spare->group;
   if (spare->dir >= 0) close(spare->dir);
   for (size_t i = 0; i < MCG_CONTROLLERS; i++)
     if (spare->doors[i] >= 0) close(spare->doors[i]);
-  mcg_cgroup_remove(cgroups, &spare->group);
+  mcg_cgroup_limits limits = spare->limits;
   clear(spare);
+  if (mcg_cgroup_remove(cgroups, &group) == 0) return 0;
+  spare->group = group;
+  spare->limits = limits;
+  return -1;
 }
 
 /* ---- making ----------------------------------------------------------------------------------- */
+
+static int open_group(const mcg_cgroups *cgroups, mcg_spare *out)
+{
+  if (cgroups->mode == MCG_CGROUP_V1) return mcg_cgroup_doors(cgroups, &out->group, out->doors);
+  out->dir = mcg_cgroup_open(cgroups, &out->group);
+  return out->dir < 0 ? -1 : 0;
+}
 
 static int make_group(const mcg_cgroups *cgroups, uint64_t serial, const mcg_cgroup_limits *limits,
                       mcg_spare *out, const char **what)
@@ -51,9 +63,17 @@ static int make_group(const mcg_cgroups *cgroups, uint64_t serial, const mcg_cgr
   if (mcg_cgroup_limit(cgroups, &out->group, limits, what) < 0) return -1;
   *what = NULL;
   out->limits = *limits;
-  if (cgroups->mode == MCG_CGROUP_V1) return mcg_cgroup_doors(cgroups, &out->group, out->doors);
-  out->dir = mcg_cgroup_open(cgroups, &out->group);
-  return out->dir < 0 ? -1 : 0;
+  return open_group(cgroups, out);
+}
+
+/* Where it does not serve and cannot go yet, it is asked again. */
+static int renew_group(mcg_stash *stash, mcg_spare *spare)
+{
+  bool good = mcg_cgroup_renew(stash->cgroups, &spare->group, &spare->limits) &&
+              open_group(stash->cgroups, spare) == 0;
+  atomic_store(&stash->renewing, good);
+  if (good) return MCG_PART_READY;
+  return drop_group(stash->cgroups, spare) < 0 ? MCG_PART_USED : MCG_PART_MISSING;
 }
 
 int mcg_stash_enter_net(int net)
@@ -141,7 +161,8 @@ static bool make(mcg_stash *stash, const job *what)
 static atomic_int *state_of(mcg_stash *stash, const job *what)
 {
   switch (what->kind) {
-  case JOB_GROUP: return &stash->group_state[what->index];
+  case JOB_GROUP:
+  case JOB_RENEW: return &stash->group_state[what->index];
   case JOB_NET:
   case JOB_CHECK: return &stash->net_state[what->index];
   default: return &stash->map_state;
@@ -168,6 +189,10 @@ static void *work(void *data)
       bool unused = is_unused(stash, stash->nets[what.index].fd);
       atomic_store(&stash->reusing, unused);
       atomic_store(state_of(stash, &what), unused ? MCG_PART_READY : MCG_PART_USED);
+      continue;
+    }
+    if (what.kind == JOB_RENEW) {
+      atomic_store(state_of(stash, &what), renew_group(stash, &stash->groups[what.index]));
       continue;
     }
     bool made = make(stash, &what);
@@ -316,18 +341,47 @@ static void refill_nets(mcg_stash *stash)
                                      .redirect = stash->redirect});
 }
 
+/* As with networks: one ahead is enough where they come back good. */
+static void refill_groups(mcg_stash *stash)
+{
+  unsigned here = 0, aim = atomic_load(&stash->renewing) ? 1 : MCG_STASHED / 2;
+  bool free[MCG_STASHED];
+  for (uint32_t i = 0; i < MCG_STASHED; i++) {
+    int state = atomic_load(&stash->group_state[i]);
+    bool useful = state == MCG_PART_READY && same(&stash->groups[i].limits, &stash->last);
+    here += state == MCG_PART_MAKING || useful;
+    free[i] = (state == MCG_PART_READY && !useful) || state == MCG_PART_MISSING;
+    if (state == MCG_PART_USED && !ask_part(stash, &(job){.kind = JOB_RENEW, .index = i}))
+      atomic_store(&stash->group_state[i], MCG_PART_USED);
+  }
+  for (uint32_t i = 0; i < MCG_STASHED && here < aim; i++)
+    if (free[i])
+      here += ask_part(
+          stash,
+          &(job){.kind = JOB_GROUP, .index = i, .serial = ++stash->serial, .limits = stash->last});
+}
+
 void mcg_stash_refill(mcg_stash *stash)
 {
   if (!start(stash)) return;
   if (stash->home >= 0) refill_nets(stash);
-  for (uint32_t i = 0; i < MCG_STASHED && stash->cgroups->mode != MCG_CGROUP_NONE; i++) {
-    int state = atomic_load(&stash->group_state[i]);
-    bool stale = state == MCG_PART_READY && !same(&stash->groups[i].limits, &stash->last);
-    if (state != MCG_PART_MISSING && !stale) continue;
-    ask_part(
-        stash,
-        &(job){.kind = JOB_GROUP, .index = i, .serial = ++stash->serial, .limits = stash->last});
+  if (stash->cgroups->mode != MCG_CGROUP_NONE) refill_groups(stash);
+}
+
+bool mcg_stash_return_group(mcg_stash *stash, mcg_cgroup *group, const mcg_cgroup_limits *limits)
+{
+  for (uint32_t i = 0; i < MCG_STASHED && stash->jobs[0] >= 0; i++) {
+    if (atomic_load(&stash->group_state[i]) != MCG_PART_MISSING) continue;
+    stash->groups[i].group = *group;
+    stash->groups[i].limits = *limits;
+    if (ask_part(stash, &(job){.kind = JOB_RENEW, .index = i})) {
+      group->name[0] = 0;
+      return true;
+    }
+    clear(&stash->groups[i]);
+    return false;
   }
+  return false;
 }
 
 /* While one is being made its owner is the thread's to read. */

@@ -4,7 +4,9 @@
  * made when it is asked for.
  *
  * None of them has been used by anybody. A network that a sandbox had comes back only where the kernel
- * shows that nothing was ever done in it (traces.h), as with commands that open no connection.
+ * shows that nothing was ever done in it (traces.h), as with commands that open no connection; a group
+ * only where it can be made as it was (mcg_cgroup_renew). To remove a group and make another costs the
+ * kernel more, for long after, than all else that is done for a sandbox.
  *
  * The thread gets jobs by a pipe and shares nothing but the parts, each with one owner at a time. It
  * allocates no memory: the spawner is cloned meanwhile, and a lock that it held would stay locked. */
@@ -21,7 +23,7 @@
 #include "net.h"
 #include "traces.h"
 
-#define MCG_STASHED 2 /* of groups */
+#define MCG_STASHED 4 /* groups, of which half are made ahead */
 #define MCG_NETS 4    /* of networks, of which half are made ahead */
 #define MCG_BURIED 16 /* networks that end together */
 
@@ -48,6 +50,7 @@ typedef struct mcg_stash {
   atomic_int group_state[MCG_STASHED], net_state[MCG_NETS], map_state;
   mcg_traces fresh, seen; /* the thread's: of a network just made, of one that came back */
   atomic_bool reusing;    /* the last one that came back had not been used */
+  atomic_bool renewing;   /* the last group that came back serves again */
   int dead[MCG_BURIED];   /* networks that nobody is in any more */
   unsigned dead_count;
   atomic_int closing; /* descriptors that are yet to be closed */
@@ -70,6 +73,9 @@ void mcg_stash_fini(mcg_stash *stash);
  * the caller's all the same. */
 int mcg_stash_group(mcg_stash *stash, const mcg_cgroup_limits *limits, mcg_spare *out,
                     const char **what);
+/* The group of a sandbox that is dead, with the limits it was made with: the next one's if it serves, else
+ * removed. False: there is no room, it stays the caller's. */
+bool mcg_stash_return_group(mcg_stash *stash, mcg_cgroup *group, const mcg_cgroup_limits *limits);
 /* A network namespace with loopback, up, and with a gateway's routes and sockets where that is asked for,
  * that nobody has used; the caller's. False: there is none ready of this kind; the next ones will be. */
 bool mcg_stash_net(mcg_stash *stash, bool gateway, bool redirect, mcg_net *out);

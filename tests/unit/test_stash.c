@@ -9,13 +9,17 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #define PATIENCE_MS 10000
 
@@ -399,6 +403,181 @@ static void test_groups_are_removed(void **state)
   mcg_stash_init(&stash, &cgroups, false); /* for the tear-down */
 }
 
+/* ---- groups that come back -------------------------------------------------------------------- */
+
+#define MIB (1u << 20)
+
+/* What its child does in the group that it has entered. */
+static void use_nothing(int out)
+{
+  (void)out;
+}
+
+static void use_memory(int out)
+{
+  char *bytes = mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (bytes != MAP_FAILED) memset(bytes, 1, 8 * MIB);
+  (void)out;
+}
+
+/* `out` is a file in memory that stays: so does what was charged. */
+static void leave_memory(int out)
+{
+  static char bytes[4 * MIB];
+  memset(bytes, 1, sizeof bytes);
+  if (write(out, bytes, sizeof bytes) != sizeof bytes) _exit(1);
+}
+
+/* There is room for one more than itself. */
+static void fork_too_often(int out)
+{
+  (void)out;
+  pid_t pid = fork();
+  if (pid == 0) pause();
+  if (pid < 0 || fork() >= 0) _exit(1);
+  kill(pid, SIGTERM);
+}
+
+/* Until somebody ends it. */
+static void stay(int out)
+{
+  (void)out;
+  for (;;) pause();
+}
+
+static pid_t use_group(const mcg_spare *spare, void (*use)(int out), int out)
+{
+  int pair[2];
+  char byte;
+  assert_int_equal(pipe(pair), 0);
+  pid_t pid = fork();
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (size_t i = 0; i < MCG_CONTROLLERS; i++)
+      if (spare->doors[i] >= 0 && write(spare->doors[i], "0", 1) != 1) _exit(1);
+    if (write(pair[1], "x", 1) != 1) _exit(1);
+    use(out);
+    while (wait(NULL) > 0) {
+    }
+    _exit(0);
+  }
+  assert_int_equal(read(pair[0], &byte, 1), 1);
+  close(pair[0]);
+  close(pair[1]);
+  return pid;
+}
+
+static void wait_well(pid_t pid)
+{
+  int status;
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void take(mcg_spare *out)
+{
+  const char *what;
+  assert_int_equal(mcg_stash_group(&stash, &small, out, &what), 0);
+  mcg_stash_refill(&stash);
+  until(&stash.group_state[0], MCG_PART_READY);
+  until(&stash.group_state[1], MCG_PART_READY);
+}
+
+/* To the third place: the first two are taken. */
+static int give_back(mcg_spare *spare)
+{
+  mcg_cgroup group = spare->group;
+  if (spare->dir >= 0) close(spare->dir);
+  for (size_t i = 0; i < MCG_CONTROLLERS; i++)
+    if (spare->doors[i] >= 0) close(spare->doors[i]);
+  assert_true(mcg_stash_return_group(&stash, &group, &small));
+  assert_true(group.name[0] == 0);
+  for (int waited = 0; atomic_load(&stash.group_state[2]) == MCG_PART_MAKING; waited += 5) {
+    assert_true(waited < PATIENCE_MS);
+    poll(NULL, 0, 5);
+  }
+  return atomic_load(&stash.group_state[2]);
+}
+
+static bool is_there(const mcg_cgroup *group)
+{
+  return faccessat(cgroups.base[0], group->name, F_OK, 0) == 0;
+}
+
+static void need_version_1(void)
+{
+  need_groups();
+  if (cgroups.mode == MCG_CGROUP_V1 && cgroups.can == (MCG_CAN_MEMORY | MCG_CAN_CPU | MCG_CAN_PIDS))
+    return;
+  print_message("skipped: groups are used again on version 1 only\n");
+  skip();
+}
+
+static void test_group_comes_back_as_it_was(void **state)
+{
+  (void)state;
+  need_version_1();
+  static void (*const uses[])(int) = {use_nothing, use_memory};
+  for (size_t i = 0; i < 2; i++) {
+    mcg_spare spare;
+    take(&spare);
+    wait_well(use_group(&spare, uses[i], -1));
+    int memory = cgroups.base[MCG_C_MEMORY];
+    if (i == 1)
+      assert_true(mcg_cgroup_get(memory, spare.group.name, "memory.max_usage_in_bytes", NULL) >
+                  8 * MIB);
+    assert_true(mcg_cgroup_put_number(memory, spare.group.name, "memory.limit_in_bytes", 32 * MIB));
+    assert_int_equal(give_back(&spare), MCG_PART_READY);
+    mcg_cgroup_use use;
+    mcg_cgroup_read(&cgroups, &spare.group, true, &use);
+    assert_true(use.memory_peak < 2 * MIB);
+    assert_true(is_limited(&spare, &small));
+    assert_string_equal(stash.groups[2].group.name, spare.group.name);
+    wait_well(use_group(&stash.groups[2], use_nothing, -1)); /* its doors are open */
+    tear_down(NULL);
+    assert_false(is_there(&spare.group));
+    set_up(NULL);
+  }
+}
+
+static void test_group_that_shows_its_use_goes(void **state)
+{
+  (void)state;
+  need_groups();
+  mcg_spare spare;
+  take(&spare);
+  int left = memfd_create("left", MFD_CLOEXEC);
+  if (cgroups.mode == MCG_CGROUP_V1) wait_well(use_group(&spare, leave_memory, left));
+  assert_int_equal(give_back(&spare), MCG_PART_MISSING);
+  assert_false(is_there(&spare.group));
+  close(left);
+  need_version_1();
+  take(&spare);
+  assert_true(mcg_cgroup_put_number(cgroups.base[MCG_C_PIDS], spare.group.name, "pids.max", 2));
+  wait_well(use_group(&spare, fork_too_often, -1));
+  assert_int_equal(give_back(&spare), MCG_PART_MISSING);
+  assert_false(is_there(&spare.group));
+}
+
+static void test_group_with_somebody_in_it_waits(void **state)
+{
+  (void)state;
+  need_version_1();
+  mcg_spare spare;
+  take(&spare);
+  pid_t pid = use_group(&spare, stay, -1);
+  assert_int_equal(give_back(&spare), MCG_PART_USED);
+  mcg_spare other;
+  take(&other); /* is not that one, nor made in its place */
+  assert_string_not_equal(other.group.name, spare.group.name);
+  assert_true(is_there(&spare.group));
+  kill(pid, SIGKILL);
+  waitpid(pid, NULL, 0);
+  mcg_stash_refill(&stash); /* asks again */
+  until(&stash.group_state[2], MCG_PART_READY);
+  give_up(&other);
+}
+
 static void test_map_is_for_its_slot(void **state)
 {
   (void)state;
@@ -432,6 +611,9 @@ int main(void)
       cmocka_unit_test_setup_teardown(test_group_has_the_limits_that_are_asked_for, set_up,
                                       tear_down),
       cmocka_unit_test_setup_teardown(test_groups_are_removed, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_group_comes_back_as_it_was, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_group_that_shows_its_use_goes, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_group_with_somebody_in_it_waits, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_map_is_for_its_slot, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
