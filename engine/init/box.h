@@ -46,10 +46,10 @@ typedef struct mcg_spawner_state {
   int epoll;
   pid_t engine_pid;
   pid_t self;
-  mcg_owner owner;     /* the same for others: groups and directories carry it in their names */
-  bool root;           /* may give uids away */
-  uint32_t uid, gid;   /* our own */
-  uint32_t first_uid;  /* as root: of SLOTS that this engine may use */
+  mcg_owner owner;    /* the same for others: groups and directories carry it in their names */
+  bool root;          /* may give uids away */
+  uint32_t uid, gid;  /* our own */
+  uint32_t first_uid; /* as root: of SLOTS that this engine may use */
   unsigned next_slot;
   uint64_t serial; /* of the names of directories */
   mcg_cgroups cgroups;

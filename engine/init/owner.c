@@ -14,7 +14,7 @@
 
 #include "box.h"
 
-#define FIRST_NAMESPACE 0xEFFFFFFCu /* the kernel's own number for the pid namespace it starts with */
+#define FIRST_NAMESPACE 0xEFFFFFFCu /* the kernel's number for the pid namespace it starts with */
 
 /* 0: it cannot be known. */
 static uint64_t namespace_of(const char *process)

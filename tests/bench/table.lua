@@ -146,8 +146,8 @@ Of a cold sandbox's 3 ms, by the kernel's tracer on two virtual processors:
 Of a warm command: five hand-overs (engine, init, the command, its stub, init, engine) where
 posix_spawn has two. One takes 5 us on the same virtual processor and 10 to 50 us on another, most
 after a pause, when it has to be woken first; pooled sandboxes pay the same. What the whole pipeline
-adds is three questions to Lua and two lines of the log. What the gateway adds to the first byte of a
-connection is two more connections' worth of hand-overs, between the program, the engine and the
+adds is three questions to Lua and two lines of the log. What the gateway adds to the first byte of
+a connection is two more connections' worth of hand-overs, between the program, the engine and the
 server; half a dozen system calls judge, log and dial.
 
 The crowded engine's figure is of two kinds: run after run of the same program gave 1.0 or 2, where

@@ -591,7 +591,7 @@ describe("candidates", function()
     { { backend = "jail", candidates = { "jail" } }, "candidates: `backend` is given as well" },
     { { candidates = "jail" }, "candidates: expected a list" },
     { { candidates = { 5 } }, "candidates[1]: expected a table" },
-    { { candidates = { "jail", "jial" } }, "candidates[2].id: there is no backend \"jial\"" },
+    { { candidates = { "jail", "jial" } }, "candidates[2]: there is no backend \"jial\"" },
     { { candidates = { "jail", { id = "jail", costs = 1 } } }, "candidates[2].costs: unknown key" },
     { { candidates = { { id = "jail", cost = { usd = 1 } } } }, "candidates[1].cost.usd: unknown" },
     { { candidates = { { id = "jail", cost = { usd_per_minute = -1 } } } },

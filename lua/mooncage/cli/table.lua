@@ -321,9 +321,9 @@ local commands = {
     usage = { "mooncage reap [--dry-run]" },
     description = {
       "A sandbox is cleaned up with its engine even when that is killed. Should that have failed, "
-        .. "this removes the cgroups, with the processes in them, and directories whose owner no longer "
-        .. "lives. What an engine of another pid namespace has, a container's, is left alone unless "
-        .. "nobody is in there.",
+        .. "this removes the cgroups, with the processes in them, and directories whose owner no "
+        .. "longer lives. What an engine of another pid namespace has, a container's, is left "
+        .. "alone unless nobody is in there.",
     },
     flags = { flags.reap },
     takes = "nothing",
