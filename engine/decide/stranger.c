@@ -8,9 +8,8 @@
 #define PROGRAM "/mooncage-policy"
 #define ANSWER_MAX ((size_t)256 << 10)
 #define QUESTION_MAX ((size_t)4 << 20)
-#define MARK 26 /* bytes before each line, and a blank: its answer begins with the same */
-#define APART_MAX                                                                                  \
-  32 /* processes of one policy; then the one that rested longest goes, or one waits */
+#define MARK 26        /* bytes before each line, and a blank: its answer begins with the same */
+#define APART_MAX 32   /* processes of one policy; then who rested longest goes, or one waits */
 #define DECIDE_MS 1000 /* by the clock, however busy the machine is; by its processor 100 ms */
 #define BEGIN_MS 10000 /* until it has read the policy */
 

@@ -49,10 +49,9 @@ static void nothing_waits(int fd)
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
-static void bridge_up(bridge *self, uint64_t idle_ms, uint64_t rate, uint64_t total)
+/* The two connections, before there is a relay between them. */
+static void bridge_ends(bridge *self, int near[2], int far[2])
 {
-  int near[2], far[2];
-  mcg_error *err = NULL;
   *self = (bridge){.engine = engine_with(NULL)};
   tcp_pair(near);
   tcp_pair(far);
@@ -60,14 +59,27 @@ static void bridge_up(bridge *self, uint64_t idle_ms, uint64_t rate, uint64_t to
   self->far = far[0];
   nothing_waits(self->near);
   nothing_waits(self->far);
+}
+
+static void bridge_start(bridge *self, int near, int far, uint64_t idle_ms, uint64_t rate,
+                         uint64_t total)
+{
+  mcg_error *err = NULL;
   mcg_traffic_init(&self->traffic, self->engine->loop, rate, total);
-  const mcg_relay_options options = {.near = near[1],
-                                     .far = far[1],
+  const mcg_relay_options options = {.near = near,
+                                     .far = far,
                                      .idle_ms = idle_ms,
                                      .traffic = &self->traffic,
                                      .ended = on_end,
                                      .data = self};
   assert_int_equal(mcg_relay_start(self->engine->loop, &options, &self->relay, &err), 0);
+}
+
+static void bridge_up(bridge *self, uint64_t idle_ms, uint64_t rate, uint64_t total)
+{
+  int near[2], far[2];
+  bridge_ends(self, near, far);
+  bridge_start(self, near[1], far[1], idle_ms, rate, total);
 }
 
 static void note(void *data)
@@ -168,7 +180,6 @@ static void an_end_is_passed_on_in_whatever_round(void **state)
   static char block[65536];
   for (unsigned blocks = 0; blocks < 12; blocks++) {
     int near[2], far[2], room = 16 << 20;
-    mcg_error *err = NULL;
     bridge self = {.engine = engine_with(NULL)};
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, near), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, far), 0);
@@ -183,10 +194,7 @@ static void an_end_is_passed_on_in_whatever_round(void **state)
     shutdown(near[0], SHUT_WR);
     self.near = near[0];
     self.far = far[0];
-    mcg_traffic_init(&self.traffic, self.engine->loop, 0, 0);
-    const mcg_relay_options options = {
-        .near = near[1], .far = far[1], .traffic = &self.traffic, .ended = on_end, .data = &self};
-    assert_int_equal(mcg_relay_start(self.engine->loop, &options, &self.relay, &err), 0);
+    bridge_start(&self, near[1], far[1], 0, 0, 0);
     size_t read = 0;
     for (int i = 0; i < 5000 && !self.over; i++) {
       ssize_t got;
@@ -260,20 +268,12 @@ static void the_sandbox_cannot_make_a_close_wait(void **state)
   const struct linger hour = {.l_onoff = 1, .l_linger = 3600};
   const int little = 4096, room = 128 << 10; /* doubled by the kernel: what is sent fits */
   int near[2], far[2];
-  mcg_error *err = NULL;
-  bridge self = {.engine = engine_with(NULL)};
-  tcp_pair(near);
-  tcp_pair(far);
-  self.near = near[0];
-  self.far = far[0];
-  nothing_waits(self.near);
+  bridge self;
+  bridge_ends(&self, near, far);
   setsockopt(near[0], SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
   setsockopt(near[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
   setsockopt(near[1], SOL_SOCKET, SO_LINGER, &hour, sizeof hour);
-  mcg_traffic_init(&self.traffic, self.engine->loop, 0, 0);
-  const mcg_relay_options options = {
-      .near = near[1], .far = far[1], .traffic = &self.traffic, .ended = on_end, .data = &self};
-  assert_int_equal(mcg_relay_start(self.engine->loop, &options, &self.relay, &err), 0);
+  bridge_start(&self, near[1], far[1], 0, 0, 0);
   say(&self, self.far, block, sizeof block);
   shutdown(self.far, SHUT_WR);
   shutdown(self.near, SHUT_WR);
@@ -291,17 +291,10 @@ static void what_was_said_before_it_began_is_passed_on_at_once(void **state)
   (void)state;
   int near[2], far[2];
   char got[16];
-  mcg_error *err = NULL;
-  bridge self = {.engine = engine_with(NULL)};
-  tcp_pair(near);
-  tcp_pair(far);
-  self.near = near[0];
-  self.far = far[0];
+  bridge self;
+  bridge_ends(&self, near, far);
   assert_int_equal(send(self.near, "question", 8, 0), 8);
-  mcg_traffic_init(&self.traffic, self.engine->loop, 0, 0);
-  const mcg_relay_options options = {
-      .near = near[1], .far = far[1], .traffic = &self.traffic, .ended = on_end, .data = &self};
-  assert_int_equal(mcg_relay_start(self.engine->loop, &options, &self.relay, &err), 0);
+  bridge_start(&self, near[1], far[1], 0, 0, 0);
   assert_int_equal(recv(self.far, got, sizeof got, MSG_DONTWAIT), 8);
   say(&self, self.far, "answer", 6);
   expect(&self, self.near, "answer");
