@@ -6,7 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define HEAD_ROOM 192 /* for the figures; what follows is the path, for people */
+#define HEAD_ROOM 192              /* for the figures; what follows is the path, for people */
+#define SEQ_MAX ((1ULL << 53) - 1) /* what JSON's numbers hold: no log has more lines */
 
 char *mcg_state_directory(void)
 {
@@ -65,7 +66,7 @@ int mcg_anchor_read(const char *path, mcg_anchor *out)
   text[len] = '\0';
   char head[MCG_HASH_LEN + 1];
   if (sscanf(text, "v1 base %llu seq %llu head %64[0-9a-f]", &base, &seq, head) != 3 ||
-      strlen(head) != MCG_HASH_LEN)
+      strlen(head) != MCG_HASH_LEN || base > seq || seq > SEQ_MAX)
     return len == 0 ? 0 : -EBADMSG;
   *out = (mcg_anchor){.base = base, .seq = seq};
   memcpy(out->head, head, MCG_HASH_LEN);
@@ -92,6 +93,12 @@ static int anchor_open(const char *path)
   if (rc < 0) return rc;
   fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   return fd < 0 ? -errno : fd;
+}
+
+bool mcg_anchor_claim(const char *path)
+{
+  auto_fd int fd = anchor_open(path);
+  return fd >= 0;
 }
 
 int mcg_anchor_write(int *fd, const char *path, const char *log, const mcg_anchor *anchor)

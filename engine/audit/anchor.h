@@ -21,6 +21,8 @@ int mcg_make_directories(const char *path);
 char *mcg_anchor_path(const char *log);
 /* 1 there is one, 0 there is none, -errno. */
 int mcg_anchor_read(const char *path, mcg_anchor *out);
+/* Can one be written there? Makes an empty one, which counts as none, where nothing is. */
+bool mcg_anchor_claim(const char *path);
 /* The log that an anchor is of; fresh; NULL: it does not say, or no memory. */
 char *mcg_anchor_log(const char *path);
 /* *fd is -1 or what an earlier call left there: the caller closes it. 0 or -errno. */

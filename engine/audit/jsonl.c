@@ -207,11 +207,65 @@ static int recover_torn(jsonl *self, const tail *end, mcg_error **err)
   return 0;
 }
 
-static int recover_missing(jsonl *self, uint64_t first, uint64_t last, mcg_error **err)
+/* The loop logs it once it has its thread back. */
+static void warn_of(jsonl *self, const char *what)
 {
-  auto_json json_t *detail = json_pack("{s:s, s:I, s:I}", "what", "missing_lines", "first_seq",
+  free(atomic_exchange(&self->sink.warning,
+                       mcg_format("the audit log %s: %s; the log says so from here on, and "
+                                  "`mooncage audit verify` shows where",
+                                  self->path, what)));
+}
+
+static int recover_lines(jsonl *self, const char *what, uint64_t first, uint64_t last,
+                         mcg_error **err)
+{
+  auto_json json_t *detail = json_pack("{s:s, s:I, s:I}", "what", what, "first_seq",
                                        (json_int_t)first, "last_seq", (json_int_t)last);
   return detail && say_recovered(self, detail) ? 0 : refuse(self, err, "no memory");
+}
+
+static int recover_missing(jsonl *self, uint64_t first, uint64_t last, mcg_error **err)
+{
+  warn_of(self, "lines that its anchor knows are missing");
+  return recover_lines(self, "missing_lines", first, last, err);
+}
+
+/* An anchor that is gone or says nothing: whoever took it may have cut a tail that it knew of. Where
+ * none can be written either, note_anchor says so. */
+static int recover_anchor(jsonl *self, int read, mcg_error **err)
+{
+  if (!self->anchor_path || !mcg_anchor_claim(self->anchor_path)) return 0;
+  warn_of(self, read < 0 ? "its anchor cannot be read and is made anew" : "its anchor is gone");
+  auto_json json_t *detail = json_pack("{s:s}", "what", read < 0 ? "bad_anchor" : "no_anchor");
+  if (detail && read < 0 && read != -EBADMSG)
+    json_object_set_new(detail, "why", json_string(strerror(-read)));
+  return detail && say_recovered(self, detail) ? 0 : refuse(self, err, "no memory");
+}
+
+/* Is the line that the anchor is about still the one it was? Looked for from the end: the writer of
+ * what follows it was killed before its anchor, or it was no writer of ours. */
+static bool holds_anchored(jsonl *self, const tail *end, const mcg_anchor *known)
+{
+  tail at = *end;
+  off_t from = end->whole;
+  while (at.seq > known->seq && from > 0) {
+    off_t before = line_start(self->fd, from - 1);
+    auto_error mcg_error *garbled = NULL;
+    if (before < 0 || read_last(self, before, from, &at, &garbled) < 0) return false;
+    from = before;
+  }
+  return at.seq == known->seq && memcmp(at.head, known->head, MCG_HASH_LEN) == 0;
+}
+
+static int recover_unknown(jsonl *self, const tail *end, const mcg_anchor *known, mcg_error **err)
+{
+  if (known->seq > known->base && !holds_anchored(self, end, known)) {
+    warn_of(self, "it was written anew");
+    return recover_lines(self, "rewritten", known->seq, known->seq, err);
+  }
+  return end->seq > known->seq
+             ? recover_lines(self, "unanchored_lines", known->seq + 1, end->seq, err)
+             : 0;
 }
 
 /* A start that somebody left gets the finish that it lacks. */
@@ -262,6 +316,10 @@ static int take_up(jsonl *self, off_t *size, mcg_error **err)
   } else if (anchored && known.seq > end.seq) { /* its tail was cut: no number is used twice */
     self->chain.seq = known.seq;
     if (recover_missing(self, end.seq + 1, known.seq, err) < 0) return -1;
+  } else if (anchored && recover_unknown(self, &end, &known, err) < 0) {
+    return -1;
+  } else if (!anchored && (end.whole || rc < 0) && recover_anchor(self, rc, err) < 0) {
+    return -1;
   }
   return end.torn ? recover_torn(self, &end, err) : 0;
 }

@@ -113,6 +113,43 @@ static const char *range(char text[64], uint64_t first, uint64_t last)
   return text;
 }
 
+/* What a writer found when it took up the log. True: the place of this line is said as well. */
+static bool judge_recovered(reading *self, const log_entry *entry, const char *what,
+                            const json_t *detail)
+{
+  char text[64];
+  unsigned long long line = self->line;
+  uint64_t first = (uint64_t)json_integer_value(json_object_get(detail, "first_seq"));
+  uint64_t last = (uint64_t)json_integer_value(json_object_get(detail, "last_seq"));
+  if (strcmp(what, "missing_lines") == 0) {
+    add_problem(self, entry->seq, "missing",
+                "%s missing before line %llu, and was when that was written",
+                range(text, first, last), line);
+    return true;
+  }
+  if (strcmp(what, "rewritten") == 0)
+    add_problem(self, entry->seq, "rewritten",
+                "the file was written anew before line %llu: its line with seq %llu was not the "
+                "one that the anchor knew",
+                line, (unsigned long long)first);
+  else if (strcmp(what, "bad_anchor") == 0)
+    add_problem(self, entry->seq, "anchor",
+                "the anchor could not be read before line %llu was written: what was cut off "
+                "before it cannot be seen",
+                line);
+  else if (strcmp(what, "no_anchor") == 0)
+    add_note(self, "there was no anchor before this line was written: what was cut off before it "
+                   "cannot be seen");
+  else if (strcmp(what, "unanchored_lines") == 0)
+    add_note(self,
+             "the anchor did not know lines with seq %llu to %llu: their writer was killed, or "
+             "they were added by others",
+             (unsigned long long)first, (unsigned long long)last);
+  else if (strcmp(what, "torn_line") == 0)
+    add_note(self, "a torn line was taken away before this one: its writer had been killed");
+  return false;
+}
+
 static void judge_place(reading *self, const log_entry *entry)
 {
   char text[64];
@@ -120,16 +157,7 @@ static void judge_place(reading *self, const log_entry *entry)
   bool recovered = strcmp(entry->op, "recovered") == 0;
   const json_t *detail = json_object_get(entry->event, "detail");
   const char *what = json_string_value(json_object_get(detail, "what"));
-  if (recovered && what && strcmp(what, "missing_lines") == 0) {
-    uint64_t first = (uint64_t)json_integer_value(json_object_get(detail, "first_seq"));
-    uint64_t last = (uint64_t)json_integer_value(json_object_get(detail, "last_seq"));
-    add_problem(self, entry->seq, "missing",
-                "%s missing before line %llu, and was when that was written",
-                range(text, first, last), (unsigned long long)self->line);
-    return;
-  }
-  if (recovered && what && strcmp(what, "torn_line") == 0)
-    add_note(self, "a torn line was taken away before this one: its writer had been killed");
+  if (recovered && what && judge_recovered(self, entry, what, detail)) return;
   if (entry->seq < expected)
     add_problem(self, entry->seq, "moved",
                 "line %llu (seq %llu) is out of place: seq %llu was expected",

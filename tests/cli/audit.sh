@@ -66,6 +66,14 @@ for n, line in enumerate(open(sys.argv[1])):
     out.append(json.dumps(event, sort_keys=True, separators=(",", ":")) + "\n")
 open(sys.argv[1], "w").writelines(out)
 END
+cat >"$work/more.py" <<'END'
+import hashlib, json, sys
+event = json.loads(open(sys.argv[1]).readlines()[-1])
+event.update(prev=event.pop("hash"), seq=event["seq"] + 1)
+text = json.dumps(event, sort_keys=True, separators=(",", ":"))
+event["hash"] = hashlib.sha256((event["prev"] + text).encode()).hexdigest()
+print(json.dumps(event, sort_keys=True, separators=(",", ":")), file=open(sys.argv[1], "a"))
+END
 anew() {
   cp "$work/whole.jsonl" "$l" && python3 "$work/anew.py" "$l" && chain "$l" >/dev/null &&
     grep -qF 'the file was written anew: its line with seq 15' <<<"$(mooncage audit verify "$l")"
@@ -142,6 +150,33 @@ fresh
 check "what was lost stays lost" gives 1 '*' \
   "mooncage run --audit '$l' -- true; sed -i '\$d' '$l'; mooncage run --audit '$l' -- true; mooncage audit verify '$l'"
 check "and is named" gives 0 '' "mooncage audit verify '$l' | grep -qF 'the line with seq 5 is missing before line 5'"
+# The anchor alone is spoilt, or the log alone: the next writer says it, and verify goes on saying it.
+fresh
+anchor_of() { printf %s "$1" | sha256sum | sed "s|^\\(.\\{32\\}\\).*|$XDG_STATE_HOME/mooncage/anchors/\\1|"; }
+spoilt() { # spoilt STATUS WHAT VERIFY-SAYS STDERR-SAYS SCRIPT: $n is the anchor
+  rm -f "$l" && n=$(anchor_of "$l") && rm -f "$n" && mooncage run --audit "$l" -- true && test -s "$n" || return
+  n=$n bash -c "$5" && mooncage run --audit "$l" -- true 2>"$work/said" && mooncage run --audit "$l" -- true || return
+  [ "$2" = missing_lines ] || chain "$l" >/dev/null || return
+  grep -qF -- "$4" <<<"$(cat "$work/said")" || { cat "$work/said"; return 1; }
+  [ "$(mooncage --json audit show --op recovered "$l" | sed 's/.*"what":"\([a-z_]*\)".*/\1/')" = "$2" ] &&
+    gives "$1" '*' "mooncage audit verify '$l'" && grep -F -- "$3" <<<"$(mooncage audit verify "$l")"
+}
+export l work
+check "a garbled anchor" spoilt 1 bad_anchor 'could not be read before line 6' 'its anchor cannot be read' 'echo garbled >$n'
+check "an anchor of zeros" spoilt 1 bad_anchor 'could not be read before line 6' 'its anchor cannot be read' 'head -c 192 /dev/zero >$n'
+check "an anchor beyond all numbers" spoilt 1 bad_anchor 'could not be read before line 6' 'its anchor cannot be read' \
+  'sed -i "s/seq 5/seq 18446744073709551615/" $n'
+check "an anchor that is gone" spoilt 0 no_anchor 'there was no anchor' 'its anchor is gone' 'rm $n'
+check "an anchor that is empty" spoilt 0 no_anchor 'there was no anchor' 'its anchor is gone' ': >$n'
+check "an anchor that knows too much" spoilt 1 missing_lines 'lines with seq 6 to 9 are missing' 'are missing' 'sed -i "s/seq 5/seq 9/" $n'
+check "a log written anew, of the same length" spoilt 1 rewritten 'written anew before line 6: its line with seq 5' 'it was written anew' \
+  'python3 $work/anew.py $l'
+check "or a longer one" spoilt 1 rewritten 'written anew before line 7: its line with seq 5' 'it was written anew' \
+  'tail -n 1 $l >>$l; sed -i "\$s/\"seq\":5/\"seq\":6/" $l; python3 $work/anew.py $l'
+check "a line put at the end" spoilt 0 unanchored_lines 'did not know lines with seq 6 to 6' '' 'python3 $work/more.py $l'
+fresh
+check "no place for anchors is no anchor that is gone" gives 0 0 \
+  "export XDG_STATE_HOME=/proc; for i in 1 2; do mooncage -q run --audit '$l' -- true; done 2>/dev/null; mooncage audit show --op recovered '$l' | wc -l"
 fresh
 check "two engines, one file" gives 0 40 \
   "for i in 1 2 3 4 5 6 7 8; do mooncage run --audit '$l' -- true & done; wait; chain '$l'"
