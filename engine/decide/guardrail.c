@@ -7,8 +7,8 @@
 
 typedef struct verdict {
   bool allow, ask;
-  const char *reason, *rule, *warn; /* borrowed from the answer */
-  json_t *rewrite;                  /* borrowed, or NULL */
+  const char *reason, *rule, *warn, *fix; /* borrowed from the answer */
+  json_t *rewrite;                        /* borrowed, or NULL */
 } verdict;
 
 static const char *text_of(const json_t *answer, const char *key)
@@ -23,6 +23,7 @@ static verdict read_verdict(const json_t *answer)
                    .reason = text_of(answer, "reason"),
                    .rule = text_of(answer, "rule"),
                    .warn = text_of(answer, "warn"),
+                   .fix = text_of(answer, "fix"),
                    .rewrite = json_object_get(answer, "rewrite")};
 }
 
@@ -41,9 +42,10 @@ static void note(mcg_decision *decision, const char *by, const verdict *said)
   decision->reason = said->reason ? strdup(said->reason) : NULL;
 }
 
-static int deny(const char *by, const verdict *said, const char *fix, mcg_error **err)
+static int deny(const char *by, const verdict *said, mcg_error **err)
 {
   const char *rule = said->rule, *reason = said->reason;
+  const char *fix = said->fix ? said->fix : "run something else, or change the guardrail";
   return mcg_fail(err, MCG_COMMAND_DENIED, fix, "%s denied the command%s%s%s: %s", by,
                   rule ? " (rule " : "", rule ? rule : "", rule ? ")" : "",
                   reason ? reason : "no reason given");
@@ -68,9 +70,11 @@ static int ask_person(mcg_session *session, json_t *question, const verdict *why
   mcg_error *error = NULL;
   json_t *answer = NULL;
   if (!mcg_session_asks(session, MCG_ASK_CONFIRM)) {
-    verdict no = {.reason = "it wants a yes, and nobody can be asked", .rule = why->rule};
+    verdict no = {.reason = "it wants a yes, and nobody can be asked",
+                  .rule = why->rule,
+                  .fix = "run it on a terminal, or give on_ask"};
     note(decision, "guardrail", &no);
-    return deny("the guardrail", &no, "run it on a terminal, or give on_ask", err);
+    return deny("the guardrail", &no, err);
   }
   json_object_set_new(question, "reason", why->reason ? json_string(why->reason) : json_null());
   json_object_set_new(question, "rule", why->rule ? json_string(why->rule) : json_null());
@@ -81,7 +85,7 @@ static int ask_person(mcg_session *session, json_t *question, const verdict *why
     said.reason = why->reason ? why->reason : said.allow ? NULL : "the answer was no";
   if (!said.rule) said.rule = why->rule;
   note(decision, "ask", &said);
-  int rc = said.allow ? 0 : deny("the one who was asked", &said, NULL, err);
+  int rc = said.allow ? 0 : deny("the one who was asked", &said, err);
   json_decref(answer);
   return rc;
 }
@@ -127,7 +131,7 @@ int mcg_guardrail_judge(mcg_session *session, json_t *command, json_t **rewritte
   else if (said.rewrite)
     rc = take_rewrite(said.rewrite, rewritten, err);
   else if (!said.allow)
-    rc = deny("the guardrail", &said, NULL, err);
+    rc = deny("the guardrail", &said, err);
   else if (said.warn) /* a yes that somebody should hear of: a budget that is nearly spent */
     mcg_log(session->engine, MCG_LOG_WARNING, "session %.8s: %s", session->id, said.warn);
   json_decref(answer);

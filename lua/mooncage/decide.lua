@@ -8,6 +8,7 @@
 -- task of its own. For "confirm", "hook" and "event" it always runs in one.
 
 local core = require "mooncage.core"
+local policy = require "mooncage.policy"
 local stranger = require "mooncage.stranger"
 local tools = require "mooncage.tools"
 local verdict = require "mooncage.verdict"
@@ -170,19 +171,47 @@ end
 
 -- ---- guardrail ------------------------------------------------------------------------------
 
-function answerers.guardrail(functions, asked)
-  local context = functions.context_of()
-  context.spend = asked.spend
-  if stranger.is(functions.guardrail) then
-    return stranger.guardrail(functions.guardrail, functions.who.tenant, asked.command, context)
+---Where a guardrail is written, for whoever has to change it: "config.lua:7", or its policy.
+local function whereabouts(guardrail)
+  local origin = policy.origin(guardrail)
+  if origin then return ("policy %q"):format(origin.name) end
+  local info = debug.getinfo(guardrail, "S")
+  return ("%s:%d"):format(info.source:match "^@(.*)" or info.short_src, info.linedefined)
+end
+
+---What to do about a no.
+local function way_out(guardrail, answer)
+  if answer.senseless then
+    return ("have the guardrail (%s) return true, false and a reason, \"ask\", "
+      .. "{ rewrite = { ... } } or { warn = ... }"):format(whereabouts(guardrail))
   end
-  return verdict.of(core.decide("guardrail", functions.guardrail, asked.command, context))
+  return ("run something else, or change the guardrail (%s); with a configuration, `mooncage policy "
+    .. "explain -- COMMAND` says what it decides"):format(whereabouts(guardrail))
+end
+
+function answerers.guardrail(functions, asked)
+  local context, guardrail = functions.context_of(), functions.guardrail
+  context.spend = asked.spend
+  local answer
+  if stranger.is(guardrail) then
+    answer = stranger.guardrail(guardrail, functions.who.tenant, asked.command, context)
+  else
+    answer = verdict.of(core.decide("guardrail", guardrail, asked.command, context))
+  end
+  local stands = answer.allow == true or answer.ask or answer.rewrite
+  answer.fix = not stands and way_out(guardrail, answer) or nil -- ours, whatever a stranger says
+  return answer
 end
 
 ---What the one who is asked says: true, or false and why.
 function answerers.confirm(functions, asked)
   local said, reason = functions.on_ask(asked.command, functions.context_of(), asked.reason)
-  return { allow = said == true, reason = type(reason) == "string" and reason or nil }
+  local answer = { allow = said == true, reason = type(reason) == "string" and reason or nil }
+  if not answer.allow then
+    answer.fix = ("say yes when asked, or have the guardrail (%s) allow it")
+      :format(whereabouts(functions.guardrail))
+  end
+  return answer
 end
 
 local function split_guardrail(config, functions, level)

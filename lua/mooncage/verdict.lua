@@ -42,8 +42,10 @@ function verdict.of(said, reason, rule)
       return { rewrite = arguments(value), reason = reason, rule = rule }
     end
   end
-  return { allow = false, rule = rule, reason = ("it returned %s, which is no decision"):format(
-    type(said) == "string" and ("%q"):format(said:sub(1, 40)) or "a value of type " .. type(said)) }
+  local what = type(said) == "string" and ("%q"):format(said:sub(1, 40)) or "a value of type "
+    .. type(said)
+  return { allow = false, senseless = true, rule = rule,
+    reason = ("it returned %s, which is no decision"):format(what) }
 end
 
 ---What a tenant policy says.

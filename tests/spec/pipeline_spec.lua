@@ -134,6 +134,7 @@ describe("a guardrail", function()
     assert.is_nil(result)
     assert.equal("command_denied", err.code)
     assert.matches("the guardrail denied the command %(rule r7%): not today", err.message)
+    assert.matches("change the guardrail %(.*pipeline_spec.lua:%d+%); .*policy explain", err.fix)
     assert.same({ "touch", directory .. "/ran" }, seen[1].argv)
     assert.same({ "touch", directory .. "/ran" }, seen[1].words)
     assert.is_nil(seen[1].shell)
@@ -246,9 +247,18 @@ describe("a guardrail", function()
       assert.is_nil(result)
       assert.equal("command_denied", err.code)
       assert.matches(wanted, err.message)
+      assert.matches("%w", err.fix)
+      if wanted:find "type nil" then assert.matches("pipeline_spec.lua:%d+%) return true", err.fix) end
     end
     session:close()
     assert.is_nil(support.read_file(directory .. "/ran"))
+  end)
+
+  it("of a policy is named by that, when it denies", function()
+    local session = open { guardrail = mooncage.policy "command_guardrail" { allow = { "echo" } } }
+    local _, err = session:exec { "true" }
+    session:close()
+    assert.matches('%(policy "command_guardrail"%)', err.fix)
   end)
 
   it("that loops for ever denies, and the engine goes on", function()
@@ -274,6 +284,7 @@ describe("a guardrail", function()
     local _, err = session:exec { "echo", "no" }
     assert.equal("command_denied", err.code)
     assert.matches("I said no", err.message)
+    assert.matches("say yes .*pipeline_spec.lua:%d+%) allow it", err.fix)
     assert.same({ "yes", nil, "is this echo?" }, asked[1])
     session:close()
     assert.equal("ask", logged("exec", "start")[1].decision.by)
