@@ -42,6 +42,11 @@ static const setup_row rows[] = {
      "use a kernel with all seven kinds of namespaces"},
     {"userns", ENOSYS, MCG_UNENFORCEABLE, "a system call is missing that namespaces are made with",
      CALLS_FIX},
+    {"group", ANY, MCG_UNENFORCEABLE, "the sandbox's control group does not take it",
+     "let clone3 with CLONE_INTO_CGROUP through, which a container's filter or a security module "
+     "may "
+     "forbid (Linux 5.7 has it), and see that the group is one that may hold processes; `mooncage "
+     "doctor` tries it"},
     {NULL, ENOSYS, MCG_UNENFORCEABLE, "a system call is missing that the wall is made with",
      CALLS_FIX},
     {"userns", ENOSPC, MCG_QUOTA, "no namespaces left",
@@ -96,7 +101,7 @@ static const setup_row rows[] = {
      "name a directory that exists"},
     {"directory", ANY, MCG_INVALID, "the working directory cannot be used",
      "name a directory that this user may enter"},
-    {"cgroup", EBUSY, MCG_CONFLICT, "its cgroup is taken", NULL},
+    {"cgroup", EBUSY, MCG_CONFLICT, "its cgroup is taken", "run `mooncage reap`, and try again"},
     {"cgroup", ANY, MCG_UNENFORCEABLE, "the limits cannot be put in force",
      "run `mooncage doctor`, or set enforcement = \"best_effort\""},
     {"disk", ENOSPC, MCG_QUOTA, "no memory for the sandbox's disk", "lower limits.disk_mb"},

@@ -246,3 +246,25 @@ pid_t mcg_jail_clone(const mcg_jail_order *order, int *pidfd)
   if (pid > 0) *pidfd = fd;
   return pid;
 }
+
+/* A child with nothing of its own, which leaves at once: can it be had? */
+static bool can_clone(uint64_t flags, int group)
+{
+  mcg_clone_args args = {.flags = flags, .exit_signal = SIGCHLD};
+  if (flags & MCG_CLONE_INTO_CGROUP) args.cgroup = (uint64_t)group;
+  siginfo_t info;
+  pid_t pid = mcg_sys_clone3(&args);
+  if (pid == 0) _exit(0);
+  while (pid > 0 && syscall(SYS_waitid, P_PID, pid, &info, WEXITED | __WALL, NULL) < 0 &&
+         errno == EINTR)
+    ;
+  return pid > 0;
+}
+
+bool mcg_jail_group_refuses(const mcg_jail_order *order)
+{
+  if (order->cgroup < 0 || become(order, false) < 0) return false;
+  bool refuses = can_clone(0, -1) && !can_clone(MCG_CLONE_INTO_CGROUP, order->cgroup);
+  if (become(order, true) < 0) _exit(1);
+  return refuses;
+}

@@ -46,6 +46,8 @@ void mcg_jail_order_fini(mcg_jail_order *order); /* closes its descriptors, free
 
 /* Returns the child's pid and its pidfd, or -1 with errno. Never returns in the child. */
 pid_t mcg_jail_clone(const mcg_jail_order *order, int *pidfd);
+/* After it failed: is it the control group that refuses, and not the namespaces? */
+bool mcg_jail_group_refuses(const mcg_jail_order *order);
 
 /* ---- inside the child ----------------------------------------------------------------------- */
 

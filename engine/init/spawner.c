@@ -297,13 +297,15 @@ static int take_slot(mcg_spawner_state *state)
   return -1;
 }
 
-static int clone_failed(int error, mcg_failure *failure)
+static int clone_failed(const mcg_jail_order *order, int error, mcg_failure *failure)
 {
   if (error == ENOSPC)
     return mcg_failure_set(failure, "userns", error,
                            "too many namespaces (user.max_user_namespaces)");
   if (error == EAGAIN || error == ENOMEM)
     return mcg_failure_set(failure, "clone", error, "no process or memory for another sandbox");
+  if (mcg_jail_group_refuses(order))
+    return mcg_failure_set(failure, "group", error, "start the sandbox in it");
   return mcg_failure_set(failure, "userns", error, "make the sandbox's namespaces");
 }
 
@@ -372,7 +374,7 @@ static int clone_limited(mcg_spawner_state *state, mcg_box *box, request *r)
   leave(state, order);
   box->standing = order->standing;
   box->stashed = order->net.fd >= 0 && !order->net.gateway;
-  return box->pid < 0 ? clone_failed(error, &r->failure) : 0;
+  return box->pid < 0 ? clone_failed(order, error, &r->failure) : 0;
 }
 
 /* The one with the id map where there is something to map. */

@@ -185,8 +185,8 @@ local function way_out(guardrail, answer)
     return ("have the guardrail (%s) return true, false and a reason, \"ask\", "
       .. "{ rewrite = { ... } } or { warn = ... }"):format(whereabouts(guardrail))
   end
-  return ("run something else, or change the guardrail (%s); with a configuration, `mooncage policy "
-    .. "explain -- COMMAND` says what it decides"):format(whereabouts(guardrail))
+  return ("run something else, or change the guardrail (%s); with a configuration, "
+    .. "`mooncage policy explain -- COMMAND` says what it decides"):format(whereabouts(guardrail))
 end
 
 function answerers.guardrail(functions, asked)

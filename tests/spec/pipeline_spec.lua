@@ -248,7 +248,9 @@ describe("a guardrail", function()
       assert.equal("command_denied", err.code)
       assert.matches(wanted, err.message)
       assert.matches("%w", err.fix)
-      if wanted:find "type nil" then assert.matches("pipeline_spec.lua:%d+%) return true", err.fix) end
+      if wanted:find "type nil" then
+        assert.matches("pipeline_spec.lua:%d+%) return true", err.fix)
+      end
     end
     session:close()
     assert.is_nil(support.read_file(directory .. "/ran"))

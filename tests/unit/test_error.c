@@ -1,5 +1,6 @@
 /* The one error type. */
 #include "turning.h"
+#include "spawner.h"
 
 static void codes_have_their_names(void **state)
 {
@@ -156,6 +157,22 @@ static void a_copy_is_its_own(void **state)
   mcg_error_free(copy);
 }
 
+/* Whatever the kernel answers: who cannot be born in its group is not told of user namespaces. */
+static void a_group_that_refuses_is_named(void **state)
+{
+  (void)state;
+  static const int errors[] = {ENOSYS, EPERM, EACCES, EBADF, EBUSY, EOPNOTSUPP, EINVAL};
+  for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+    auto_error mcg_error *err = NULL;
+    mcg_spawner_setup_error(&err, "group", errors[i], "start the sandbox in it");
+    assert_int_equal(err->code, MCG_UNENFORCEABLE);
+    assert_non_null(strstr(err->message, "control group does not take it"));
+    assert_non_null(strstr(err->message, strerror(errors[i])));
+    assert_non_null(strstr(err->fix, "CLONE_INTO_CGROUP"));
+    assert_null(strstr(err->fix, "user namespaces"));
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -166,6 +183,7 @@ int main(void)
       cmocka_unit_test(a_message_stays_one_harmless_line),
       cmocka_unit_test(a_long_message_is_cut),
       cmocka_unit_test(a_copy_is_its_own),
+      cmocka_unit_test(a_group_that_refuses_is_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
