@@ -2,6 +2,7 @@
  * in session.c, exec.c and their neighbours; it names no backend. */
 #include "engine.h"
 #include "audit/audit.h"
+#include "snapshot/workers.h"
 #include "spawner.h"
 #include <errno.h>
 #include <string.h>
@@ -221,6 +222,7 @@ static void close_main(void *arg)
   while (engine->ops) wait_for_fiber(engine);
   mcg_error *error = NULL;
   if (mcg_sessions_close(engine, &error) < 0) keep_first(&self->error, error);
+  mcg_workers_end(engine);
   mcg_audit_end(engine);
   mcg_spawner_stop(engine);
   mcg_fibers_cancel_all(engine);

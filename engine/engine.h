@@ -38,10 +38,11 @@ struct mcg_engine {
   mcg_session *sessions; /* doubly linked through the sessions */
   struct json_t *spent;  /* spend.c: sums of sessions that are over, by run and tenant; or NULL */
   unsigned session_count;
-  unsigned listeners;      /* of all gateways */
-  mcg_op *ops;             /* doubly linked; those for taking down are not in it */
-  mcg_wait fiber_ended;    /* woken whenever a fiber ends, for the one that closes the engine */
-  struct mcg_audit *audit; /* audit/: made when first needed, NULL before */
+  unsigned listeners;          /* of all gateways */
+  mcg_op *ops;                 /* doubly linked; those for taking down are not in it */
+  mcg_wait fiber_ended;        /* woken whenever a fiber ends, for the one that closes the engine */
+  struct mcg_audit *audit;     /* audit/: made when first needed, NULL before */
+  struct mcg_workers *workers; /* snapshot/workers.c: the same */
   struct mcg_closing *closer;
   struct mcg_log_line *log_first, **log_end;
 };

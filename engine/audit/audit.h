@@ -86,6 +86,8 @@ int mcg_audit_read(mcg_engine *engine, const json_t *audit, struct mcg_sinks **o
 /* config.c: a log lies in no directory that the sandbox may write to. */
 int mcg_audit_apart(const struct mcg_sinks *sinks, const mcg_bind *binds, size_t count,
                     mcg_error **err);
+/* Which of the binds lets a sandbox write `place`, or what would be made there; NULL: none. */
+const char *mcg_bind_over(const char *place, const mcg_bind *binds, size_t count);
 void mcg_sinks_free(struct mcg_sinks *sinks);
 /* When no session is left: waits for the writers to end. */
 void mcg_audit_end(mcg_engine *engine);

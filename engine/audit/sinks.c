@@ -312,8 +312,7 @@ static bool real_place(const char *place, char out[PATH_MAX])
   return false;
 }
 
-/* Which of the binds lets a sandbox write `place`, or what would be made there; NULL: none. */
-static const char *written_by(const char *place, const mcg_bind *binds, size_t count)
+const char *mcg_bind_over(const char *place, const mcg_bind *binds, size_t count)
 {
   char real[PATH_MAX], source[PATH_MAX];
   if (!real_place(place, real)) return NULL;
@@ -329,11 +328,11 @@ int mcg_audit_apart(const struct mcg_sinks *sinks, const mcg_bind *binds, size_t
   for (unsigned i = 0; i < sinks->count; i++) {
     const char *place = sinks->list[i]->place, *by = NULL;
     if (!place) continue;
-    if ((by = written_by(place, binds, count)))
+    if ((by = mcg_bind_over(place, binds, count)))
       return mcg_fail(err, MCG_INVALID, "write the log elsewhere, or bind less",
                       "audit: the log %s lies in %s, which the sandbox may write", place, by);
     auto_free char *anchor = mcg_anchor_path(place);
-    if (anchor && (by = written_by(anchor, binds, count)))
+    if (anchor && (by = mcg_bind_over(anchor, binds, count)))
       return mcg_fail(err, MCG_INVALID, "bind less, or move them with XDG_STATE_HOME",
                       "audit: the anchors of logs lie in %s, which the sandbox may write", by);
   }

@@ -4,8 +4,8 @@
  *
  * Nothing here is shared but the queue, under its lock. The sink belongs to the thread while `busy`,
  * and to the loop otherwise. */
+#include "service/thread.h"
 #include "sink.h"
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,17 +201,6 @@ static void waker_closed(uv_handle_t *handle)
   free(handle->data);
 }
 
-/* Signals are the host's affair: none is taken on our thread. */
-static int spawn_thread(struct mcg_writer *writer)
-{
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  int number = pthread_create(&writer->thread, NULL, thread_main, writer);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return number;
-}
-
 static int thread_start(struct mcg_writer *writer, mcg_error **err)
 {
   waker *made = calloc(1, sizeof *made);
@@ -226,7 +215,7 @@ static int thread_start(struct mcg_writer *writer, mcg_error **err)
   made->async.data = made;
   made->writer = writer;
   writer->waker = made;
-  int number = spawn_thread(writer);
+  int number = mcg_thread_start(&writer->thread, thread_main, writer);
   if (!number) return 0;
   writer->waker = NULL;
   made->writer = NULL;

@@ -40,6 +40,9 @@ static const char *const keys[] = {
   "tools",
   "allowed_tools",
   "guardrail",
+  "snapshot_store",
+  "snapshot",
+  "store_prefix",
   NULL,
 };
 /* clang-format on */
@@ -379,7 +382,8 @@ static int read_all(mcg_engine *engine, mcg_config *config, const mcg_where *whe
       read_project(config, err) < 0 || read_binds(config, err) < 0 ||
       mcg_hooks_read(config, err) < 0 || mcg_pipeline_read(config, err) < 0 ||
       mcg_audit_read(engine, json_object_get(config->root, "audit"), &config->audit, err) < 0 ||
-      mcg_audit_apart(config->audit, config->binds, config->plan.bind_count, err) < 0)
+      mcg_audit_apart(config->audit, config->binds, config->plan.bind_count, err) < 0 ||
+      mcg_snapshots_read(engine, config, err) < 0)
     return -1;
   config->ttl_ms = (int64_t)(ttl * 1000 + 0.5);
   if (read_required(engine, config, err) < 0) return -1;
@@ -451,6 +455,7 @@ void mcg_config_free(mcg_config *config)
   mcg_manifest_free(config->manifest);
   mcg_policy_unref(config->policy);
   mcg_sinks_free(config->audit);
+  mcg_snapshots_fini(&config->snapshots);
   mcg_requirements_fini(&config->requirements);
   mcg_error_free(config->refused);
   json_decref(config->no_options);

@@ -5,6 +5,7 @@
 #include "engine.h"
 #include "decide/select.h"
 #include "egress/policy.h"
+#include "snapshot/settings.h"
 
 typedef struct mcg_config {
   json_t *root; /* what was given; the strings below and in the plan are borrowed from it */
@@ -24,8 +25,9 @@ typedef struct mcg_config {
   int64_t hook_ms;                  /* what one may take */
   mcg_policy *policy;      /* owned: of plan.network where that is open or rules; or NULL */
   struct mcg_sinks *audit; /* owned: where its events go */
-  mcg_error *refused;      /* owned; it cannot keep what was written; or NULL */
-  mcg_traits traits;       /* of the candidate */
+  mcg_snapshots snapshots;
+  mcg_error *refused; /* owned; it cannot keep what was written; or NULL */
+  mcg_traits traits;  /* of the candidate */
   mcg_requirements requirements;
   bool priced;
   const char *cost_source;     /* if priced: "candidate", or "backend" */

@@ -6,8 +6,9 @@
 
 #define DEFAULT_MS 30000
 
-static const char *const names[] = {"on_sandbox_start", "on_sandbox_stop", "on_sandbox_exec_start",
-                                    "on_sandbox_exec_end", NULL};
+static const char *const names[] = {"on_sandbox_start",      "on_sandbox_stop",
+                                    "on_sandbox_exec_start", "on_sandbox_exec_end",
+                                    "on_sandbox_snapshot",   NULL};
 
 static const char *name_of(mcg_hook hook)
 {

@@ -8,7 +8,8 @@ typedef enum mcg_hook {
   MCG_HOOK_SANDBOX_START = 1 << 0,
   MCG_HOOK_SANDBOX_STOP = 1 << 1,
   MCG_HOOK_EXEC_START = 1 << 2,
-  MCG_HOOK_EXEC_END = 1 << 3
+  MCG_HOOK_EXEC_END = 1 << 3,
+  MCG_HOOK_SANDBOX_SNAPSHOT = 1 << 4
 } mcg_hook;
 
 /* The keys "hooks" (a list of names: which the host has) and "hook_timeout_s". */

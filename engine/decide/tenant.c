@@ -4,6 +4,7 @@
 #include "config/config.h"
 #include "select.h"
 #include "service/sha256.h"
+#include "snapshot/store.h"
 #include <string.h>
 
 #define ID_MAX 64
@@ -460,11 +461,8 @@ static int merge_allowed_tools(merge *m, const json_t *given, const mcg_where *w
 static int merge_store_prefix(merge *m, const json_t *given, const mcg_where *where,
                               mcg_error **err)
 {
-  (void)m;
-  (void)given;
-  (void)where;
-  return mcg_fail(err, MCG_UNSUPPORTED, "leave it out",
-                  "store_prefix: this version has no snapshot stores");
+  if (mcg_store_prefix_check(given, where, err) < 0) return -1;
+  return json_object_set(m->root, "store_prefix", (json_t *)given);
 }
 
 /* Its log takes the place of the configuration's; what else hears of events goes on hearing. */

@@ -104,6 +104,7 @@ typedef struct mcg_builtin {
   void (*run)(int argc, char **argv);
 } mcg_builtin;
 
+/* clang-format off */
 static const mcg_builtin builtins[] = {
     {"read", 1, 3, builtin_read},
     {"write", 2, 3, builtin_write},
@@ -111,6 +112,7 @@ static const mcg_builtin builtins[] = {
     {"stat", 1, 1, builtin_stat},
     {"mkdir", 2, 2, builtin_mkdir},
     {"remove", 1, 1, builtin_remove},
+    {"empty", 1, 1, builtin_empty},
     {"move", 2, 2, builtin_move},
     {"pack", 1, -1, builtin_pack},
     {"pack-strict", 1, 1, builtin_pack},
@@ -121,6 +123,7 @@ static const mcg_builtin builtins[] = {
     {"changeset", 2, 2, builtin_changes},
     {"apply", 4, 4, builtin_apply},
 };
+/* clang-format on */
 
 static void run(const mcg_server *server, int argc, char **argv)
 {

@@ -70,6 +70,7 @@ void builtin_list(int argc, char **argv);
 void builtin_stat(int argc, char **argv);
 void builtin_mkdir(int argc, char **argv);
 void builtin_remove(int argc, char **argv);
+void builtin_empty(int argc, char **argv);
 void builtin_move(int argc, char **argv);
 void builtin_disk(int argc, char **argv);
 void builtin_pack(int argc, char **argv); /* pack-strict too */

@@ -16,6 +16,7 @@ typedef struct mcg_conn {
   int fd, carrier;
   bool first;   /* init lives as long as this one */
   bool greeted; /* HELLO came */
+  bool killing; /* it wants no command to live, and waits for that */
   bool dead;    /* ended, or misbehaved: swept at the end of the turn */
   uint64_t sequence;
   mcg_intake intake;

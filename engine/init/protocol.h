@@ -33,7 +33,8 @@
  *   CLOSE  E  the engine reads `stream` no more: init goes on draining it and drops the bytes
  *   SIGNAL E  SIGNO to the main process (to the foreground group with PTY)
  *   RESIZE E  COLS, ROWS
- *   KILL   E  SIGKILL to the command's whole tree, escaped grandchildren included
+ *   KILL   E  SIGKILL to the command's whole tree, escaped grandchildren included. On channel 0: to every
+ *             command's, of all clients, detached ones too, until none lives; GONE on channel 0 tells that
  *   EXIT   I  CODE or SIGNO, CPU_US, MAXRSS_KB, and ERRNO+STEP+TEXT where the program could not be
  *             executed (CODE 127 for ENOENT/ENOTDIR, else 126) or a built-in failed
  *             Framed: what was in the command's pipes when it ended follows EXIT under credit if it could
@@ -56,8 +57,11 @@
  *                                 bytes than LENGTH: an error, and nothing changes
  *   list PATH | stat PATH         MCG_ENTRY records (below), in no order; a link itself, not its target
  *   mkdir PATH MODE | remove PATH | move FROM TO
+ *   empty PATH                    removes what is in a directory, but for what is mounted there
  *   pack PATH [EXCLUDE...]        plain tar (pax) of the tree; sockets, fifos, devices are left out, and
- *                                 each EXCLUDE (a path in the tree) with what is below it
+ *                                 each EXCLUDE with what is below it: a path in the tree, in which *, ?
+ *                                 and [...] stand for what no "/" is in, and \\ takes that from the next;
+ *                                 what comes after a leading "**" and "/" is matched at any depth
  *   pack-strict PATH              the same, but a symlink or special file in the tree is an error
  *   unpack PATH                   tar from stdin; files, directories, symlinks, hard links to earlier
  *                                 files; mode & 0777; "..", absolute names, devices are errors

@@ -158,6 +158,7 @@ static bool on_message(void *data, const mcg_frame *frame, const uint8_t *body, 
   case MCG_F_GONE: return false;
   default: break;
   }
+  if (frame->type == MCG_F_KILL && frame->channel == 0) return conn->killing = true;
   mcg_command *command = mcg_command_find(server, conn, frame->channel);
   return frame->channel != 0 && (!command || on_command(command, frame, body, len));
 }
@@ -317,6 +318,30 @@ static int next_timeout(const mcg_server *server)
   return server->orphans ? ORPHAN_TICK_MS : -1;
 }
 
+/* For those who want no command to live: false when none does. */
+static bool kill_commands(mcg_server *server)
+{
+  bool living = false;
+  for (mcg_command *command = server->commands; command; command = command->next) {
+    if (command->builtin || command->gone) continue;
+    living = true;
+    if (!command->killing) mcg_command_kill(command);
+  }
+  if (server->orphans) mcg_tree_kill_orphans(server);
+  return living || mcg_tree_has_orphans(server);
+}
+
+static void answer_kills(mcg_server *server)
+{
+  bool wanted = false;
+  for (const mcg_conn *conn = server->conns; conn; conn = conn->next) wanted |= conn->killing;
+  if (!wanted || kill_commands(server)) return;
+  for (mcg_conn *conn = server->conns; conn; conn = conn->next) {
+    if (conn->killing) mcg_conn_send(conn, MCG_F_GONE, 0, 0, NULL, NULL, 0);
+    conn->killing = false;
+  }
+}
+
 static void serve(mcg_server *server)
 {
   mcg_poll set = {0};
@@ -331,6 +356,7 @@ static void serve(mcg_server *server)
     if (ready == 0) after_quiet(server);
     if (timeout >= 0) mcg_tree_tick(server);
     sweep_commands(server);
+    answer_kills(server);
     sweep_conns(server);
   }
   free(set.fds);

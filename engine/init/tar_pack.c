@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,14 +197,25 @@ static void pack_directory(const char *path, const struct stat *info)
   free(slashed);
 }
 
+/* "./x/" is x; the pattern is ours, and is made so once. */
+static void clean_patterns(packer *pack)
+{
+  for (int i = 0; i < pack->exclude_count; i++) {
+    char **one = &pack->exclude[i];
+    while (strncmp(*one, "./", 2) == 0) *one += 2;
+    size_t len = strlen(*one);
+    while (len && (*one)[len - 1] == '/') (*one)[--len] = 0;
+  }
+}
+
 static bool excluded(const packer *pack, const char *path)
 {
   for (int i = 0; i < pack->exclude_count; i++) {
     const char *one = pack->exclude[i];
-    while (strncmp(one, "./", 2) == 0) one += 2;
-    size_t len = strlen(one);
-    while (len && one[len - 1] == '/') len--;
-    if (len && strncmp(one, path, len) == 0 && path[len] == 0) return true;
+    if (fnmatch(one, path, FNM_PATHNAME) == 0) return true;
+    if (strncmp(one, "**/", 3) != 0) continue;
+    for (const char *at = path; at; at = strchr(at, '/'), at += at != NULL)
+      if (fnmatch(one + 3, at, FNM_PATHNAME) == 0) return true;
   }
   return false;
 }
@@ -281,6 +293,7 @@ void builtin_pack(int argc, char **argv)
   pack.strict = strcmp(argv[0], "pack-strict") == 0;
   pack.exclude = argv + 2;
   pack.exclude_count = argc - 2;
+  clean_patterns(&pack);
   int fd = paths_open(argv[1], O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
   if (fd < 0 && errno == ENOTDIR) {
     char name[256];

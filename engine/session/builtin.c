@@ -81,7 +81,14 @@ static bool on_data(void *data, int stream, const void *bytes, size_t len)
   else
     r->full = !collect(r, bytes, len);
   if (r->stopped || r->full) wake(r);
-  return true;
+  const mcg_builtin *b = r->builtin;
+  return r->stopped || !b->sink || !b->ready || b->ready(b->data);
+}
+
+void mcg_builtin_resume(mcg_builtin *builtin)
+{
+  run *r = builtin->run;
+  if (r && !r->over && !r->finished) mcg_channel_resume(r->channel, 1);
 }
 
 static void on_exit_status(void *data, const mcg_exit *status)
@@ -279,11 +286,14 @@ static int start(run *r, mcg_engine *engine, mcg_stream *stream, mcg_builtin *bu
   uint32_t flags = (builtin->program ? 0 : MCG_EXEC_BUILTIN) | (feeds ? 0 : MCG_EXEC_NO_STDIN);
   int rc = mcg_channel_open(stream, &body, flags, &run_events, r, &r->channel, err);
   mcg_wire_fini(&body);
-  return rc < 0 ? mcg_wrap(err, "%s", builtin->argv[0]) : 0;
+  if (rc < 0) return mcg_wrap(err, "%s", builtin->argv[0]);
+  builtin->run = r;
+  return 0;
 }
 
 static void dispose(run *r)
 {
+  r->builtin->run = NULL;
   mcg_error_free(r->lost);
   mcg_error_free(r->unwritten);
   free(r->text);

@@ -16,14 +16,20 @@ typedef struct mcg_builtin {
   long (*source)(void *data, void *buffer, size_t cap);
   /* stdout: to `sink` (false: stop, `canceled`), or collected here, at most `max_output` bytes. */
   bool (*sink)(void *data, const void *bytes, size_t len);
-  void *data; /* of source, sink and before_end */
+  /* Asked after each sink: false pauses until mcg_builtin_resume. NULL: it is always ready. */
+  bool (*ready)(void *data);
+  void *data; /* of source, sink, ready and before_end */
   size_t max_output;
   /* Of `to` in mcg_builtin_pipe: called when `from` has ended well and all of it is passed on, before
    * the end of it is; may park. Failing, it ends both. NULL: nothing to do. */
   int (*before_end)(void *data, mcg_error **err);
   char *output; /* the caller's, also on failure; NUL-terminated; NULL: nothing came */
   size_t output_len;
+  struct run *run; /* while it runs */
 } mcg_builtin;
+
+/* Its sink takes more again. From the loop; at any time. */
+void mcg_builtin_resume(mcg_builtin *builtin);
 
 /* Failure of the built-in: its errno as a code (ENOENT not_found, ESTALE and EEXIST conflict, ENOSPC
  * quota, EXDEV, EINVAL and wrong kinds of file invalid, EACCES unauthorized ...), its text as the

@@ -68,12 +68,13 @@ static void done(void *data, mcg_stream *stream)
   }
 }
 
-int mcg_session_furnish(mcg_session *session, mcg_error **err)
+int mcg_session_furnish(mcg_session *session, bool ephemeral_only, mcg_error **err)
 {
   const mcg_manifest *manifest = session->config->manifest;
   if (!manifest) return 0;
   furnishing self = {.session = session};
   const mcg_manifest_sources sources = {
       .host = open_host, .fetcher = open_fetcher, .done = done, .data = &self};
-  return mcg_manifest_apply(session->engine, manifest, false, session->stream, &sources, err);
+  return mcg_manifest_apply(session->engine, manifest, ephemeral_only, session->stream, &sources,
+                            err);
 }

@@ -39,6 +39,9 @@ static char *kind_of(const mcg_config *config)
     "tools",
     "allowed_tools",
     "guardrail",
+    "snapshot_store",
+    "snapshot",
+    "store_prefix",
   };
   /* clang-format on */
   json_t *copy = json_copy(config->root);

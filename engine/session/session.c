@@ -14,6 +14,7 @@
 #include "decide/tenant.h"
 #include "egress/gateway.h"
 #include "egress/netlog.h"
+#include "snapshot/snapshot.h"
 #include <string.h>
 
 /* ---- services for backends ---------------------------------------------------------------- */
@@ -65,6 +66,7 @@ static void session_free(mcg_session *session)
   json_decref(session->warnings);
   mcg_netring_free(session->net_ring);
   free(session->directory);
+  free(session->parent);
   free(session);
 }
 
@@ -99,6 +101,7 @@ void mcg_session_unref(mcg_session *session)
   if (last && session->state == MCG_SESSION_RUNNING) {
     mcg_log(session->engine, MCG_LOG_ERROR, "session %.8s was let go of without close",
             session->id);
+    session->unsuccessful = true;
     auto_error mcg_error *ignored = NULL;
     if (mcg_session_close(session, NULL, NULL, &ignored) < 0)
       mcg_log(session->engine, MCG_LOG_ERROR, "session %.8s: %s", session->id, ignored->message);
@@ -273,7 +276,7 @@ static int open_place(mcg_session *session, mcg_error **err)
 static int open_all(mcg_session *session, bool *placed, mcg_error **err)
 {
   *placed = open_place(session, err) == 0;
-  if (!*placed || mcg_egress_start(session, err) < 0 || mcg_session_furnish(session, err) < 0 ||
+  if (!*placed || mcg_egress_start(session, err) < 0 || mcg_snapshot_furnish(session, err) < 0 ||
       mcg_quota_start(session, err) < 0 || mcg_session_deadline(session, err) < 0) {
     open_undo(session);
     return -1;
@@ -613,12 +616,15 @@ static int close_run(void *arg, mcg_error **err)
   mcg_keeper_deaf(session);
   mcg_exposures_end(session);
   mcg_session_no_deadline(session);
+  int saved = ours ? mcg_snapshot_leave(session, err) : 0;
+  auto_error mcg_error *second = NULL; /* the first is the one to be told */
   mcg_egress_end(session);
   int held =
       mcg_stream_hold(session->stream); /* else init sets about ending by itself, which is slower */
   mcg_stream_close(session->stream);
   session->stream = NULL;
-  int rc = place_destroy(session, err);
+  int rc = place_destroy(session, saved < 0 ? &second : err);
+  if (saved < 0) rc = -1;
   if (held >= 0) close(held);
   mcg_execs_end(session);
   while (session->execs) { /* their completions come from the loop */

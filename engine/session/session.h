@@ -45,8 +45,12 @@ struct mcg_session {
   mcg_wait execs_gone;           /* close waits here */
   mcg_close_waiter *waiters;
   mcg_error *close_error;
+  char *
+      parent; /* "ID@VERSION" of the snapshot that it was last restored from or saved as; or NULL */
+  bool unsuccessful; /* what it was for has failed, says its host */
   /* usage */
   uint64_t exec_count, exec_ns, cpu_us, place_cpu_us, maxrss_kb, place_peak;
+  uint64_t snapshot_bytes;          /* of all that were saved of it */
   uint64_t oom_kills;               /* seen so far */
   struct mcg_pool *pool;            /* pool.c: it is parked there; or NULL */
   struct mcg_keeper *keeper;        /* keeper.c: it is served to others; or NULL */
@@ -80,8 +84,8 @@ int mcg_session_change_network(mcg_session *session, const json_t *network,
                                mcg_error **err) MCG_PARKS;
 /* session_info.c: what mcg_session_usage says; the caller's. */
 json_t *mcg_session_usage_json(const mcg_session *session);
-/* furnish.c: puts the manifest of the config into the workspace. */
-int mcg_session_furnish(mcg_session *session, mcg_error **err) MCG_PARKS;
+/* furnish.c: puts the manifest of the config into the workspace, or of that what is ephemeral. */
+int mcg_session_furnish(mcg_session *session, bool ephemeral_only, mcg_error **err) MCG_PARKS;
 /* Refuses with what there is to say about a session that does not run. */
 int mcg_session_alive(const mcg_session *session, mcg_error **err);
 /* The default of every command, from inside; NULL: init's own. */

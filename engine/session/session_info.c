@@ -40,7 +40,7 @@ char *mcg_session_info(const mcg_session *session)
   return text;
 }
 
-/* What there is a figure for: no snapshots and no bill of a provider yet. */
+/* What there is a figure for: no bill of a provider yet. */
 json_t *mcg_session_usage_json(const mcg_session *session)
 {
   uint64_t end = session->ended_ns ? session->ended_ns : uv_hrtime();
@@ -55,6 +55,8 @@ json_t *mcg_session_usage_json(const mcg_session *session)
   if (session->place_peak)
     json_object_set_new(usage, "memory_peak_mb",
                         json_real((double)session->place_peak / (1 << 20)));
+  if (session->snapshot_bytes)
+    json_object_set_new(usage, "snapshot_bytes", json_integer((json_int_t)session->snapshot_bytes));
   const mcg_config *config = session->config;
   if (!session->remote &&
       (session->net_ring || (config->policy && config->plan.network != MCG_NETWORK_NONE))) {

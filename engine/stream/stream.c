@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define HELLO_TIMEOUT_MS 15000
+#define KILL_TIMEOUT_MS 30000
 #define HEARTBEAT_MS 10000
 #define HEARTBEATS_LOST 4
 
@@ -116,6 +117,7 @@ static void stream_handle_closed(uv_handle_t *handle)
 /* The descriptor and the handles go; memory follows when nobody is in it any more. */
 static void stream_shut(mcg_stream *stream)
 {
+  mcg_wait_wake(stream->engine, &stream->killed);
   if (stream->has_poll) uv_close((uv_handle_t *)&stream->poll, stream_handle_closed);
   if (stream->has_timer) uv_close((uv_handle_t *)&stream->heartbeat, stream_handle_closed);
   stream->has_poll = stream->has_timer = false;
@@ -481,6 +483,11 @@ static void connection_message(mcg_stream *stream, uint8_t type, const uint8_t *
     mcg_stream_send(stream, MCG_F_PONG, 0, 0, body, len < 64 ? len : 64, -1);
     return;
   }
+  if (type == MCG_F_GONE && stream->killing) {
+    stream->killing = false;
+    mcg_wait_wake(stream->engine, &stream->killed);
+    return;
+  }
   answer got;
   answer_read(&got, body, len);
   if (got.bad) {
@@ -766,4 +773,21 @@ int mcg_stream_stop(mcg_stream *stream, mcg_error **err)
   if (mcg_stream_alive(stream, err) < 0) return -1;
   if (mcg_stream_send(stream, MCG_F_STOP, 0, 0, NULL, 0, -1)) return 0;
   return mcg_fail(err, MCG_NOMEM, NULL, "out of memory for a message");
+}
+
+int mcg_stream_kill_all(mcg_stream *stream, mcg_error **err)
+{
+  if (mcg_stream_alive(stream, err) < 0) return -1;
+  if (stream->killing)
+    return mcg_fail(err, MCG_CONFLICT, "wait for the other call",
+                    "what runs in the sandbox is being ended already");
+  if (!mcg_stream_send(stream, MCG_F_KILL, 0, 0, NULL, 0, -1))
+    return mcg_fail(err, MCG_NOMEM, NULL, "out of memory for a message");
+  mcg_wait_init(&stream->killed);
+  stream->killing = true;
+  stream->refs++;
+  int rc = mcg_wait_park(stream->engine, &stream->killed, KILL_TIMEOUT_MS, err);
+  if (rc == 0) rc = mcg_stream_alive(stream, err);
+  mcg_stream_unref(stream);
+  return rc < 0 ? mcg_wrap(err, "end what runs in the sandbox") : 0;
 }

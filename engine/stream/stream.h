@@ -62,6 +62,8 @@ int mcg_redirected_destination(int fd, struct sockaddr_storage *out, mcg_error *
 
 int mcg_stream_attach(mcg_stream *stream, int fd, mcg_error **err); /* ATTACH, takes fd */
 int mcg_stream_stop(mcg_stream *stream, mcg_error **err);           /* STOP */
+/* Ends every command there is, of other clients too and detached ones, and waits until none lives. */
+int mcg_stream_kill_all(mcg_stream *stream, mcg_error **err) MCG_PARKS;
 
 /* `body` holds the fields of EXEC. */
 int mcg_channel_open(mcg_stream *stream, const mcg_wire *body, uint32_t flags,

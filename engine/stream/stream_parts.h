@@ -135,6 +135,8 @@ struct mcg_stream {
   uint8_t partial_type;
   /* opening */
   mcg_wait hello;
+  mcg_wait killed; /* mcg_stream_kill_all */
+  bool killing;
   bool opening;
   mcg_error *failure;
   void (*mechanism)(void *data, const char *name, const char *value);

@@ -235,7 +235,16 @@ void mcg_lua_session_setup(lua_State *L);
 extern const luaL_Reg mcg_lua_file_methods[]; /* file.c */
 int mcg_lua_workspace_persist(lua_State *L);  /* workspace.c */
 int mcg_lua_workspace_restore(lua_State *L);
+int mcg_lua_store_save(lua_State *L);
+int mcg_lua_store_load(lua_State *L);
 int mcg_lua_session_expose(lua_State *L); /* expose.c */
+
+/* ---- snapshot.c */
+int mcg_lua_session_snapshot(lua_State *L);
+int mcg_lua_session_restore(lua_State *L);
+int mcg_lua_session_unsuccessful(lua_State *L);
+void mcg_lua_unsuccessful(mcg_lua *host); /* every session that is open */
+int mcg_lua_store_ask(lua_State *L);
 
 /* ---- select.c */
 int mcg_lua_rank(lua_State *L);

@@ -177,6 +177,13 @@ static char *strike(lua_State *L, const char *text)
   return host->engine ? mcg_engine_redact(host->engine, text) : strdup(text);
 }
 
+/* core.unsuccessful(): what every open session was for has failed */
+static int unsuccessful(lua_State *L)
+{
+  mcg_lua_unsuccessful(mcg_lua_host(L));
+  return 0;
+}
+
 /* core.cancel_all(): every task, the one that asks too */
 static int cancel_all(lua_State *L)
 {
@@ -190,6 +197,7 @@ static int leave(lua_State *L)
 {
   mcg_lua *host = mcg_lua_host(L);
   host->exit_status = luaL_optint(L, 1, 0);
+  if (host->exit_status) mcg_lua_unsuccessful(host);
   host->exiting = true;
   if (host->current && host->current->L == L && lua_isyieldable(L)) return lua_yield(L, 0);
   return luaL_error(L, "exit");
@@ -242,6 +250,10 @@ static const luaL_Reg functions[] = {
     {"exit", leave},
     {"error", new_error},
     {"cancel_all", cancel_all},
+    {"unsuccessful", unsuccessful},
+    {"store_ask", mcg_lua_store_ask},
+    {"store_save", mcg_lua_store_save},
+    {"store_load", mcg_lua_store_load},
     {NULL, NULL},
 };
 

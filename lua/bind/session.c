@@ -424,6 +424,9 @@ static const luaL_Reg session_methods[] = {
     {"_attach", mcg_lua_session_attach},
     {"persist_workspace", mcg_lua_workspace_persist},
     {"restore_workspace", mcg_lua_workspace_restore},
+    {"snapshot", mcg_lua_session_snapshot},
+    {"restore", mcg_lua_session_restore},
+    {"unsuccessful", mcg_lua_session_unsuccessful},
     {NULL, NULL},
 };
 

@@ -1,5 +1,5 @@
 /* workspace.c: session:persist_workspace and session:restore_workspace: the workspace as a plain tar
- * stream, to and from a host path or a Lua function. The function runs from the loop and must not
+ * stream, to and from a host path or a Lua function; and the data of a snapshot store the same way. The function runs from the loop and must not
  * wait; bytes of a path never become Lua strings. */
 #include "bind.h"
 
@@ -23,6 +23,7 @@ struct transfer {
   size_t chunk_len;
   const void *chunk;
   bool stop;
+  const char *answer; /* JSON; while it is told */
 };
 
 static void free_transfer(struct transfer *t)
@@ -47,7 +48,8 @@ static void keep_thrown(struct transfer *t)
 
 static int push_transferred(lua_State *L, void *ctx)
 {
-  (void)ctx;
+  const struct transfer *t = ctx;
+  if (t->answer) return mcg_lua_decode(L, t->answer, strlen(t->answer)) < 0 ? 2 : 1;
   lua_pushboolean(L, 1);
   return 1;
 }
@@ -78,10 +80,11 @@ static int push_failed(lua_State *L, void *ctx)
   return 2;
 }
 
-static void transfer_done(void *data, mcg_error *error)
+static void transfer_told(void *data, const char *json, mcg_error *error)
 {
   mcg_ticket *ticket = data;
   struct transfer *t = ticket->extra;
+  t->answer = json;
   mcg_task *task = mcg_lua_take_ticket(ticket);
   if (!error && t->partial && rename(t->partial, t->path) < 0) t->saved_errno = errno;
   if (!error && !t->saved_errno) {
@@ -91,9 +94,14 @@ static void transfer_done(void *data, mcg_error *error)
   if (task && (error || t->saved_errno || t->raised != LUA_NOREF))
     mcg_lua_complete(task, push_failed, &(struct failed){t, error});
   else if (task)
-    mcg_lua_complete(task, push_transferred, NULL);
+    mcg_lua_complete(task, push_transferred, t);
   mcg_error_free(error);
   free_transfer(t);
+}
+
+static void transfer_done(void *data, mcg_error *error)
+{
+  transfer_told(data, NULL, error);
 }
 
 /* ---- out ---------------------------------------------------------------------------------- */
@@ -257,4 +265,38 @@ int mcg_lua_workspace_restore(lua_State *L)
   int rc = mcg_workspace_restore(session, source, transfer_done, ticket, &ticket->op, &err);
   if (rc < 0) free_transfer(ticket->extra);
   return mcg_lua_started(L, task, ticket, rc, err);
+}
+
+/* core.store_save(request, path | function() -> chunk | nil) -> metadata | nil, err, and
+ * core.store_load(request, path | function(chunk)): requests of mcg_store_save and mcg_store_load. */
+static int store_transfer(lua_State *L, bool writes)
+{
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 2);
+  mcg_task *task = mcg_lua_enter(L);
+  if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
+  mcg_lua_encode(L, 1, "store");
+  size_t len;
+  const char *request = lua_tolstring(L, 3, &len);
+  mcg_error *err = NULL;
+  mcg_engine *engine = mcg_lua_engine(task->host, &err);
+  if (!engine) return mcg_lua_nil_error(L, err);
+  mcg_ticket *ticket = new_transfer(L, task, writes, writes ? "load" : "save");
+  if (!ticket) return 2;
+  int rc =
+      writes
+          ? mcg_store_load(engine, request, len, sink, transfer_told, ticket, &ticket->op, &err)
+          : mcg_store_save(engine, request, len, source, transfer_told, ticket, &ticket->op, &err);
+  if (rc < 0) free_transfer(ticket->extra);
+  return mcg_lua_started(L, task, ticket, rc, err);
+}
+
+int mcg_lua_store_save(lua_State *L)
+{
+  return store_transfer(L, false);
+}
+
+int mcg_lua_store_load(lua_State *L)
+{
+  return store_transfer(L, true);
 }

@@ -75,6 +75,9 @@ local HOOKS = {
   on_sandbox_stop = function(functions, asked, session)
     return functions.context_of(asked), functions.agent, session, asked.usage
   end,
+  on_sandbox_snapshot = function(functions, asked, session)
+    return functions.context_of(asked), functions.agent, session, asked.metadata
+  end,
 }
 
 local function hook_names()

@@ -70,6 +70,7 @@ function host.run_script(chunk, words, tell)
   if not ok then host.cancel_all() end
   local good = await_tasks(tell)
   os.exit = real_exit -- luacheck: ignore 122
+  if killed_by or not ok or not good then core.unsuccessful() end
   if killed_by then return 128 + SIGNALS[killed_by] end
   return ok and good and 0 or 1
 end

@@ -146,6 +146,8 @@ function mooncage._check(config)
 end
 
 local function finish(session, ok, ...)
+  local first, why = ...
+  if not ok or (first == nil and why ~= nil) then session:unsuccessful() end
   local closed, err = session:close()
   if not ok then error((...), 0) end
   local failed = select("#", ...) > 0 and (...) == nil
@@ -267,8 +269,8 @@ end
 -- The backends are asked for when one is first named: the engine is made then, not by require.
 setmetatable(mooncage, {
   __index = function(self, key)
-    if key == "audit" then
-      rawset(self, key, require "mooncage.audit")
+    if key == "audit" or key == "store" then
+      rawset(self, key, require("mooncage." .. key))
       return rawget(self, key)
     end
     local backends = core.backends()

@@ -153,7 +153,7 @@ static const refused loosened[] = {
     {"{\"allowed_tools\":[\"shell\"]}", "{\"allowed_tools\":[\"write_file\"]}", MCG_INVALID,
      "allowed_tools"},
     {"{}", "{\"audit\":false}", MCG_INVALID, "audit"},
-    {"{}", "{\"store_prefix\":\"a/\"}", MCG_UNSUPPORTED, "store_prefix"},
+    {"{}", "{\"store_prefix\":\"a/\"}", MCG_INVALID, "store_prefix"},
     {"{}", "{\"namespace\":\"a\"}", MCG_UNSUPPORTED, "namespace"},
     {"{}", "{\"credentials\":{\"e2b\":{\"api_key\":\"x\"}}}", MCG_INVALID, "credentials.e2b"},
     {"{}", "{\"quota\":{\"sesions\":1}}", MCG_INVALID, "quota.sesions: unknown key"},

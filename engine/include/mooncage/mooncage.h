@@ -513,6 +513,51 @@ MCG_API int mcg_workspace_restore(mcg_session *session,
                                   long (*source)(void *data, void *buffer, size_t cap),
                                   mcg_done done, void *data, mcg_op **op, mcg_error **err);
 
+/* ---- snapshots ---------------------------------------------------------------------------- */
+
+/* A snapshot is the workspace of a session, kept in a store under an id: letters, digits, '.', '_' and
+ * '-', 1 to 128 of them, the first a letter or digit. Its metadata is a JSON object: {"snapshot_id",
+ * "version": counts up with each save of the id, "created_at": seconds since 1970, "size_bytes",
+ * "sha256": of its data, "manifest_hash", "backend", "format": "tar", "file_count", "labels", "tenant",
+ * "parent": "ID@VERSION" that the session had been restored from or saved as}; what does not apply is
+ * null or absent. A session sees its tenant's part of a store and no other. docs/snapshots.md has more.
+ *
+ * Requests are JSON objects. "store" in them is the value of the key `snapshot_store`, such as
+ * {"type":"file","dir":"/srv/snapshots"}; without it the session's, or the default one, is meant. What was
+ * changed in a store since it was saved: `protocol`. Another's, or none of this id: `not_found`. */
+
+/* {"id"?, "store"?, "exclude"?: [patterns], "quiet"?: no hook is told}. Packs the workspace, while commands
+ * may run, and saves it: all of it, or what the id had before stays. Completes with the metadata, after
+ * the hook on_sandbox_snapshot. A full disk, more than snapshot.max_mb: `quota`. */
+MCG_API int mcg_session_snapshot(mcg_session *session, const char *request, size_t len,
+                                 mcg_text_done done, void *data, mcg_op **op, mcg_error **err);
+/* {"id"?, "store"?, "on_mismatch"?}. Verifies all of the snapshot; ends every command of the session, those of
+ * others too; empties the workspace and fills it, with what is ephemeral of the manifest at last. Completes
+ * with the metadata. Another manifest: `snapshot_mismatch`. A workspace that is the host's:
+ * `snapshot_unsupported`. An error after the emptying says that the workspace is emptied. */
+MCG_API int mcg_session_restore(mcg_session *session, const char *request, size_t len,
+                                mcg_text_done done, void *data, mcg_op **op, mcg_error **err);
+/* What the session was for has failed: snapshot.save = "on_success" saves nothing when it closes. Without
+ * this a session succeeds that is closed by its host, and did not end by itself. */
+MCG_API void mcg_session_unsuccessful(mcg_session *session);
+
+/* Without a session; "tenant" or "store_prefix" say whose part of the store, else that of sessions without
+ * a tenant. {"call":"list","prefix"?}: a list of metadata by id; one that is damaged has "damaged": why.
+ * {"call":"show","id"}: metadata. {"call":"exists","id"}: true or false. {"call":"delete","id"}: true.
+ * {"call":"gc","dry_run"?}: {"removed":[names]} of what was left by saves that were cut short. */
+MCG_API int mcg_store_ask(mcg_engine *engine, const char *request, size_t len, mcg_text_done done,
+                          void *data, mcg_op **op, mcg_error **err);
+/* {"id", "manifest_hash"?, "labels"?, and as above}: saves what `source` gives, as for
+ * mcg_workspace_restore. Completes with the metadata. */
+MCG_API int mcg_store_save(mcg_engine *engine, const char *request, size_t len,
+                           long (*source)(void *data, void *buffer, size_t cap), mcg_text_done done,
+                           void *data, mcg_op **op, mcg_error **err);
+/* {"id", and as above}: verifies all of it, then gives it to `sink`, which returns false to stop. Completes
+ * with the metadata. */
+MCG_API int mcg_store_load(mcg_engine *engine, const char *request, size_t len,
+                           bool (*sink)(void *data, const void *bytes, size_t len),
+                           mcg_text_done done, void *data, mcg_op **op, mcg_error **err);
+
 /* ---- the project view --------------------------------------------------------------------- */
 
 /* What a session opened with "project" has changed: {"changes":[{"op":"A|M|D","path":...,"kind":...,
