@@ -259,4 +259,390 @@ describe("the snapshots of", function()
       end)
     end)
   end)
+
+  describe("a configuration", function()
+    ---Opens, runs `fn`, closes, as mooncage.with does.
+    local function once(snapshot, fn, more)
+      local config = { snapshot_store = store, snapshot = snapshot }
+      for key, value in pairs(more or {}) do config[key] = value end
+      return mooncage.with(config, fn)
+    end
+
+    local function version(id)
+      local metadata = store:show(id or "work")
+      return metadata and metadata.version or 0
+    end
+
+    it("begin with what there is, and leave what there is then", function()
+      assert(once({ id = "work" }, function(session)
+        assert.same({}, session:list ".")
+        return session:write("count", "1")
+      end))
+      assert(once({ id = "work" }, function(session)
+        assert.equal("1", session:read "count")
+        return session:write("count", "2")
+      end))
+      local metadata = assert(store:show "work")
+      assert.equal(2, metadata.version)
+      assert.equal("work@1", metadata.parent)
+      assert(once({ id = "work", restore = "never", save = "never" }, function(session)
+        assert.same({}, session:list ".")
+        return true
+      end))
+      assert.equal(2, version())
+    end)
+
+    it("save only after success, always, or never", function()
+      local function fails() error "it went wrong" end
+      local function refuses() return nil, "it went wrong" end
+      assert.is_false(pcall(once, { id = "work" }, fails))
+      assert.equal(0, version())
+      assert.is_nil((once({ id = "work" }, refuses)))
+      assert.equal(0, version())
+      assert.is_false(pcall(once, { id = "work", save = "always" }, fails))
+      assert.equal(1, version())
+      once({ id = "work" }, function() return nil end) -- says nothing of a failure
+      assert.equal(2, version())
+      once({ id = "work", save = "never" }, function() return true end)
+      assert.equal(2, version())
+    end)
+
+    it("save a session that is opened and closed, unless it is said to have failed", function()
+      local config = { snapshot_store = store, snapshot = { id = "work" } }
+      local session = assert(mooncage.open(config))
+      assert(session:close())
+      assert.equal(1, version())
+      session = assert(mooncage.open(config))
+      session:unsuccessful()
+      assert(session:close())
+      assert.equal(1, version())
+    end)
+
+    it("do not save what its limit has ended, unless always", function()
+      for _, save in ipairs { "on_success", "always" } do
+        once({ id = "work", save = save }, function(session)
+          session:exec "echo kept > file; sleep 100"
+          return true
+        end, { limits = { wall_s = 0.3 } })
+        assert.equal(save == "always" and 1 or 0, version())
+      end
+    end)
+
+    it("end what runs before it is saved", function()
+      once({ id = "work" }, function(session)
+        assert(session:exec("while :; do echo x >> grows; done", { detach = true }))
+        assert(session:exec "until [ -s grows ]; do sleep 0.01; done")
+        return true
+      end)
+      assert.equal(1, version())
+    end)
+
+    it("require what is to be there", function()
+      local _, err = once({ id = "work", restore = "required" }, function() return true end)
+      assert.equal("not_found", err.code)
+      assert.equal(0, version())
+    end)
+
+    it("judge a snapshot by its manifest", function()
+      local function with_file(text)
+        return { manifest = { files = { given = text }, environment = { A = "b" } } }
+      end
+      assert(once({ id = "work" }, function(session) return session:remove "given" end,
+        with_file "1"))
+      assert(once({ id = "work" }, function(session) -- the same manifest: not put there again
+        assert.same({}, session:list ".")
+        return true
+      end, with_file "1"))
+      local result, err = once({ id = "work" }, function() return true end, with_file "2")
+      assert.is_nil(result)
+      assert.equal("snapshot_mismatch", err.code)
+      local warnings
+      assert(once({ id = "work", on_mismatch = "warn", save = "never" }, function(session)
+        warnings = table.concat(session:info().warnings, " ")
+        return true
+      end, with_file "2"))
+      assert.matches("another manifest", warnings)
+      assert(once({ id = "work", on_mismatch = "ignore", save = "never" }, function(session)
+        assert.same({}, session:info().warnings)
+        return true
+      end, with_file "2"))
+    end)
+
+    it("keep nothing that is ephemeral or left out", function() -- SE-08
+      local secret = "a-secret-of-the-host-4711"
+      local manifest = {
+        files = {
+          [".netrc"] = { content = secret, ephemeral = true },
+          ["a*b"] = { content = secret, ephemeral = true }, ["aXb"] = "kept",
+        },
+        environment = { TOKEN = mooncage.secret(secret) },
+      }
+      local exclude = { ".env", "build", "**/*.o", "deep/*/x" }
+      assert(once({ id = "work", exclude = exclude }, function(session)
+        session:exec [[mkdir -p .aws build/sub deep/1/x deep/1/y sub; echo 1 > .env; echo 1 > sub/.env
+          echo 1 > build/sub/f; echo 1 > a.o; echo 1 > sub/b.o; echo 1 > deep/1/x/f]]
+        return true
+      end, { manifest = manifest, labels = { note = secret } }))
+      local data, metadata = assert(store:load "work")
+      assert.is_nil(data:find(secret, 1, true))
+      assert.is_nil(mooncage.json.encode(metadata):find(secret, 1, true))
+      assert.equal("***", metadata.labels.note)
+      assert(once({ id = "work", save = "never" }, function(session)
+        assert.equal(secret, session:read ".netrc") -- put there again
+        assert.equal(secret, session:read "a*b")
+        assert.equal("./.aws ./.netrc ./a*b ./aXb ./deep ./deep/1 ./deep/1/y ./sub ./sub/.env ",
+          session:exec("find . -mindepth 1 | LC_ALL=C sort | tr '\\n' ' '").stdout)
+        return true
+      end, { manifest = manifest }))
+    end)
+
+    it("keep what is bound out of it, and in place", function()
+      local bound = directory .. "/bound"
+      support.host(("mkdir %s; echo host > %s/file"):format(bound, bound))
+      local more = { backend = mooncage.jail { binds = { bound .. ":/workspace/in/bound:rw" } } }
+      local session = assert(mooncage.open { backend = mooncage.jail {} })
+      local home = session:info().working_directory
+      assert(session:close())
+      more.backend = mooncage.jail { binds = { bound .. ":" .. home .. "/in/bound:rw" } }
+      assert(once({ id = "work" }, function(s)
+        assert.equal("host\n", s:read "in/bound/file")
+        assert(s:write("in/own", "x"))
+        return s:write("own", "x")
+      end, more))
+      assert.is_nil((store:load "work"):find("host\n", 1, true))
+      assert(once({ id = "work", save = "never" }, function(s)
+        assert.equal("host\n", s:read "in/bound/file")
+        assert(s:remove "own")
+        assert(s:restore "work")
+        assert.equal("x", s:read "own")
+        assert.equal("x", s:read "in/own")
+        assert.equal("host\n", s:read "in/bound/file")
+        return true
+      end, more))
+      assert.equal("host\n", support.read_file(bound .. "/file"))
+    end)
+
+    it("never empty a directory of the host", function()
+      local mine = directory .. "/mine"
+      support.host(("mkdir %s; echo host > %s/file"):format(mine, mine))
+      for _, more in ipairs {
+        { backend = mooncage.subprocess { working_directory = mine } },
+        { backend = mooncage.jail { binds = { mine .. ":/mine:rw" }, working_directory = "/mine" } },
+        { project = mine },
+      } do
+        more.snapshot_store = store
+        with(more, function(session)
+          assert(session:snapshot "work")
+          local result, err = session:restore "work"
+          assert.is_nil(result)
+          assert.equal("snapshot_unsupported", err.code)
+          assert.is_string(err.fix)
+        end)
+        assert.equal("host\n", support.read_file(mine .. "/file"))
+      end
+    end)
+
+    it("hold to a size", function()
+      local result, err = once({ id = "work", max_mb = 1 }, function(session)
+        assert.is_true(session:exec("truncate -s 100G hole || truncate -s 100M hole").ok)
+        return true
+      end)
+      assert.is_nil(result)
+      assert.equal("quota", err.code)
+      assert.equal(0, version())
+      assert.equal("", support.host("ls " .. directory .. "/store/common/data"))
+    end)
+
+    it("are judged like every other key", function()
+      for text, snapshot in pairs {
+        ["snapshot.ids: unknown key"] = { ids = "x" },
+        ["snapshot.restore: "] = { id = "x", restore = "if_exist" },
+        ["snapshot.save: "] = { id = "x", save = true },
+        ["snapshot.exclude[1]: "] = { exclude = { "/etc" } },
+        ["snapshot: "] = { save = "always" },
+        ["snapshot.max_mb: "] = { max_mb = 0 },
+      } do
+        local session, err = mooncage.open { snapshot = snapshot }
+        assert.is_nil(session)
+        assert.equal("invalid", err.code)
+        assert.matches(text, err.message, 1, true)
+      end
+      local _, err = mooncage.open { snapshot = { id = "x", restore = "if_exist" } }
+      assert.matches("if_exists", err.fix, 1, true)
+      _, err = mooncage.open { snapshot_store = { type = "file", directory = "x" } }
+      assert.matches("snapshot_store.directory: unknown key", err.message, 1, true)
+    end)
+  end)
+
+  describe("tenants", function()
+    local function as(tenant, fn, overrides)
+      local config = { snapshot_store = store, tenant = tenant }
+      if overrides then config.tenants = function() return overrides end end
+      return mooncage.with(config, fn)
+    end
+
+    it("are apart, also where one's name begins another's", function() -- TN-03, TN-04, TR-19
+      for _, tenant in ipairs { "tenant-1", "tenant-10" } do
+        assert(as(tenant, function(session)
+          assert(session:write("whose", tenant))
+          local saved = assert(session:snapshot("id-of-" .. tenant))
+          assert.equal(tenant, saved.tenant)
+          return session:snapshot "same"
+        end))
+      end
+      as("tenant-1", function(session)
+        local result, err = session:restore "id-of-tenant-10"
+        assert.is_nil(result)
+        assert.equal("not_found", err.code)
+        assert(session:restore "same")
+        assert.equal("tenant-1", session:read "whose")
+        return true
+      end)
+      assert.same({}, store:list()) -- nobody's part
+      local own = store:of { tenant = "tenant-1" }
+      local ids = {}
+      for _, one in ipairs(own:list "") do ids[#ids + 1] = one.snapshot_id end
+      assert.same({ "id-of-tenant-1", "same" }, ids)
+      assert.equal("not_found", select(2, own:load "id-of-tenant-10").code)
+      assert.equal("not_found", select(2, own:delete "id-of-tenant-10").code)
+      assert.equal("", support.host("ls " .. directory .. "/store | grep tenant-1$"))
+    end)
+
+    it("are not to be swapped on the disk", function()
+      for _, tenant in ipairs { "a", "b" } do
+        assert(as(tenant, function(session) return session:snapshot "same" end))
+      end
+      support.host(([[cd %s/store && set -- tenant-* && mv "$1" x && mv "$2" "$1" && mv x "$2"]])
+        :format(directory))
+      as("a", function(session)
+        local result, err = session:restore "same"
+        assert.is_nil(result)
+        assert.equal("protocol", err.code)
+        return true
+      end)
+    end)
+
+    it("share a part that is named for them", function()
+      local shared = { store_prefix = "team" }
+      assert(as("a", function(session)
+        assert(session:write("whose", "a's"))
+        return session:snapshot "same"
+      end, shared))
+      assert(as("b", function(session)
+        assert(session:restore "same")
+        assert.equal("a's", session:read "whose")
+        return true
+      end, shared))
+      as("b", function(session)
+        assert.equal("not_found", select(2, session:restore "same").code)
+        return true
+      end)
+      assert.equal(1, #store:of { store_prefix = "team" }:list())
+      local session, err = mooncage.open {
+        tenant = "a", tenants = function() return { store_prefix = "../x" } end,
+      }
+      assert.is_nil(session)
+      assert.equal("invalid", err.code)
+    end)
+  end)
+
+  describe("hooks", function()
+    it("hear of each once, after it is kept and before the sandbox goes", function()
+      local heard = {}
+      local hooks = {
+        on_sandbox_snapshot = function(context, agent, session, metadata)
+          assert(store:exists(metadata.snapshot_id))
+          heard[#heard + 1] = ("%s %s %s@%d"):format(context.run_id, agent, metadata.snapshot_id,
+            metadata.version)
+          if metadata.snapshot_id == "one" then -- which is told of nothing again
+            assert.equal("x", session:read "file")
+            assert(session:snapshot "inner")
+          end
+          if metadata.snapshot_id == "two" then error "a hook that throws" end
+        end,
+        on_sandbox_stop = function(_, _, _, usage)
+          heard[#heard + 1] = "stop " .. tostring(usage.snapshot_bytes > 0)
+        end,
+      }
+      assert(mooncage.with({ snapshot_store = store, hooks = hooks, run_id = "r", agent = "me",
+        snapshot = { id = "end" } }, function(session)
+        assert(session:write("file", "x"))
+        assert(session:snapshot "one")
+        assert(session:snapshot "two")
+        local usage = session:usage()
+        assert.equal(store:show("one").size_bytes + store:show("two").size_bytes
+          + store:show("inner").size_bytes, usage.snapshot_bytes)
+        return true
+      end))
+      assert.same({ "r me one@1", "r me two@1", "r me end@1", "stop true" }, heard)
+    end)
+  end)
+
+  describe("the audit log", function()
+    it("has both ends of each, with bytes or the error", function()
+      local events = {}
+      local audit = mooncage.audit.callback(function(event)
+        if event.op == "snapshot" or event.op == "restore" then events[#events + 1] = event end
+      end)
+      with({ audit = audit, tenant = "t" }, function(session)
+        local saved = assert(session:snapshot "one")
+        assert(session:restore "one")
+        assert.is_nil((session:restore "none"))
+        local said = {}
+        for i, event in ipairs(events) do
+          said[i] = ("%s %s %s %s"):format(event.op, event.phase, event.bytes == saved.size_bytes,
+            event.error and event.error.code)
+          assert.equal("t", event.tenant)
+          assert.equal(i > 4 and "none" or "one", event.detail.snapshot_id)
+        end
+        assert.same({ "snapshot start false nil", "snapshot finish true nil",
+          "restore start false nil", "restore finish true nil",
+          "restore start false nil", "restore finish false not_found" }, said)
+        assert.equal(saved.sha256, events[2].detail.sha256)
+      end)
+    end)
+  end)
+
+  describe("a session that is kept", function()
+    it("are taken and brought back by who took it up", function()
+      with({ tenant = "t" }, function(session)
+        support.host("mkdir -m 700 " .. directory .. "/keep")
+        assert(session:_keep(directory .. "/keep/s"))
+        local other = assert(mooncage.resume(session:state()))
+        assert(session:write("file", "x"))
+        assert(other:snapshot "one")
+        local running = assert(session:start "sleep 100")
+        assert(session:remove "file")
+        assert(other:restore "one")
+        assert.equal("x", session:read "file")
+        assert.equal("SIGKILL", assert(running:wait()).signal) -- of another client, and ended too
+        assert(other:close())
+      end)
+      assert.is_true(store:of({ tenant = "t" }):exists "one")
+    end)
+  end)
+
+  it("a moving tree never hold anything of the host", function() -- TR-20
+    with({}, function(session)
+      assert(session:exec([[mkdir d; i=0; while :; do
+        echo text > d/f; rm -f d/f; ln -s /etc/hostname d/f; rm -f d/f
+        head -c 100000 /dev/zero > d/g; : > d/g; mv d e 2>/dev/null; mv e d 2>/dev/null
+        i=$((i+1)); done]], { detach = true }))
+      local saved = 0
+      for _ = 1, 20 do
+        local metadata, err = session:snapshot "moving"
+        if metadata then
+          saved = saved + 1
+          support.host(("cd %s && rm -rf out && mkdir out"):format(directory))
+          assert(store:load("moving", directory .. "/out.tar"))
+          local said = support.host(([[cd %s && tar -C out -xf out.tar 2>&1 &&
+            find out -type f -name f -exec cat {} +]]):format(directory))
+          assert.is_true(said == "" or said == "text\n", said)
+        else
+          assert.not_equal("internal", err.code)
+        end
+      end
+      assert.is_true(saved > 0)
+    end)
+  end)
 end)
