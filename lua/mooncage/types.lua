@@ -111,6 +111,9 @@ local mooncage = {}
 ---@field ttl_s number?
 ---@field pool { size: integer }?
 ---@field project string? a directory of the host whose copy-on-write view is the workspace
+---@field snapshot_store mooncage.Store? where snapshots are kept; default: mooncage.store.file{}
+---@field snapshot mooncage.SnapshotConfig? what the workspace begins with, and is saved as
+---@field store_prefix string? names the part of the store that the session sees, instead of its tenant's
 ---@field on_log fun(level: "debug"|"info"|"warning"|"error", message: string)? must not wait
 ---@field audit mooncage.AuditSink|mooncage.AuditSink[]|false|nil where events go: a file a user and month, unless told otherwise; false: no log
 ---@field allowed_tools string[]? which tools may be used; default: all. A command counts as "shell"
@@ -126,6 +129,7 @@ local mooncage = {}
 ---takes longer than hook_timeout_s, is logged, and everything goes on.
 ---@class mooncage.Hooks
 ---@field on_sandbox_start fun(context: table, agent: any, session: mooncage.Session)? the session is open; open() has not returned
+---@field on_sandbox_snapshot fun(context: table, agent: any, session: mooncage.Session, metadata: mooncage.Snapshot)? a snapshot was saved
 ---@field on_sandbox_stop fun(context: table, agent: any, session: mooncage.Session, usage: table)? nothing of it lives; close() has not returned
 ---@field on_sandbox_exec_start fun(context: table, agent: any, command: mooncage.Command, exec: mooncage.Exec)? it was allowed, and does not run yet. Not for a PTY
 ---@field on_sandbox_exec_end fun(context: table, agent: any, command: mooncage.Command, result: mooncage.Result?, exec: mooncage.Exec)? exactly once for each start
@@ -166,6 +170,7 @@ local mooncage = {}
 ---@field environment table<string, string|mooncage.Secret>?
 ---@field labels table<string, string>?
 ---@field audit table? its log takes the place of the config's
+---@field store_prefix string? the part of the snapshot store that it sees, instead of its own
 ---@field quota { sessions: integer?, usd: number?, minutes: number?, per: "day"|"month"|"ever"|nil }? of all its sessions
 
 ---Where audit events go. Plain data; made by mooncage.audit.jsonl{}, .callback(fn) and .stderr().
@@ -199,6 +204,86 @@ function audit.callback(fn) end
 ---Lines on standard error.
 ---@return mooncage.AuditSink
 function audit.stderr() end
+
+---What a session begins with and leaves; docs/snapshots.md says how patterns are matched.
+---@class mooncage.SnapshotConfig
+---@field id string? letters, digits, '.', '_' and '-', at most 128
+---@field restore "if_exists"|"required"|"never"|nil when it opens; default: if_exists
+---@field save "on_success"|"always"|"never"|nil when it closes; default: on_success
+---@field on_mismatch "error"|"warn"|"ignore"|nil it was made with another manifest; default: error
+---@field exclude string[]? paths in the workspace that are left out, with * and a leading **/
+---@field max_mb number? one that takes more is not saved; default: 8192
+
+---What is known of a snapshot.
+---@class mooncage.Snapshot
+---@field snapshot_id string
+---@field version integer counts up with each save of the id
+---@field created_at number seconds since 1970
+---@field size_bytes integer of its data
+---@field sha256 string of its data
+---@field format "tar"
+---@field file_count integer? all but directories
+---@field manifest_hash string?
+---@field backend string?
+---@field labels table<string, string>?
+---@field tenant string?
+---@field parent string? "ID@VERSION" that the session had been restored from, or saved as, before
+---@field damaged string? of a list: why it cannot be used; then only its id is known
+
+---A place for snapshots: for the config key `snapshot_store`, and to be asked without a session. All its
+---methods wait. Where an id is wanted, metadata will do.
+---@class mooncage.Store
+---@field type "file"
+---@field dir string?
+local Store = {}
+
+---Saves a session's workspace, or bytes of your own: a string, a function that returns chunks and nil at
+---the end, or { from = path }.
+---@param options { id: string, session: mooncage.Session?, exclude: string[]?, data: string|(fun(): string?)|{ from: string }|nil, manifest_hash: string?, labels: table<string, string>? }
+---@return mooncage.Snapshot? metadata, mooncage.Error? err
+function Store:save(options) end
+
+---Its data, verified. With `to`, a path or a function that takes chunks, the metadata comes first, alone.
+---@param id string
+---@param to string|(fun(chunk: string): boolean?)|nil
+---@return string|mooncage.Snapshot|nil data, mooncage.Snapshot|mooncage.Error|nil metadata
+function Store:load(id, to) end
+
+---@param id string
+---@return mooncage.Snapshot? metadata, mooncage.Error? err
+function Store:show(id) end
+
+---@param id string
+---@return boolean? exists, mooncage.Error? err
+function Store:exists(id) end
+
+---@param id string
+---@return true? ok, mooncage.Error? err
+function Store:delete(id) end
+
+---Those whose id begins so, in order of ids.
+---@param prefix string?
+---@return mooncage.Snapshot[]? list, mooncage.Error? err
+function Store:list(prefix) end
+
+---Removes what saves that were cut short have left.
+---@param options { dry_run: boolean? }?
+---@return { removed: string[] }? report, mooncage.Error? err
+function Store:gc(options) end
+
+---The same store, in the part of a tenant, or in one that a prefix names. Not for `snapshot_store`.
+---@param part { tenant: string?, store_prefix: string? }
+---@return mooncage.Store
+function Store:of(part) end
+
+---mooncage.store: the places that snapshots can be kept in. s3 and gcs raise `unsupported`.
+---@class mooncage.Stores
+local store = {}
+
+---A directory of this host. With a key nobody who has not got it can make a snapshot that verifies.
+---@param options { dir: string?, hmac_key: string|mooncage.Secret|nil }?
+---@return mooncage.Store
+function store.file(options) end
 
 ---What a sandbox may reach. A rule is "HOST[:PORTS]" or a table; see docs/network.md.
 ---@class mooncage.Network
@@ -242,6 +327,7 @@ function audit.stderr() end
 ---@field memory_peak_mb number? of the whole sandbox, where a cgroup counts it
 ---@field net_in_bytes integer? with a gateway: what connections brought into it
 ---@field net_out_bytes integer? and out of it
+---@field snapshot_bytes integer? of all snapshots that were saved of it
 ---@field rate_used number? dollars a minute, where the candidate has a price
 ---@field estimated_usd number?
 ---@field cost_source "candidate"|"backend"|nil where the price is from
@@ -544,6 +630,23 @@ function Session:persist_workspace(to) end
 ---@param from string|fun(): string?
 ---@return true? ok, mooncage.Error? err
 function Session:restore_workspace(from) end
+
+---Saves the workspace in the store of the configuration, or in `store`; commands may run meanwhile. Without an
+---id: snapshot.id of the configuration. Waits.
+---@param id string?
+---@param options { exclude: string[]?, store: mooncage.Store? }?
+---@return mooncage.Snapshot? metadata, mooncage.Error? err
+function Session:snapshot(id, options) end
+
+---Verifies the snapshot, ends every command of the session, empties the workspace and fills it. An error after
+---the emptying says so. Waits.
+---@param id string?
+---@param options { on_mismatch: "error"|"warn"|"ignore"|nil, store: mooncage.Store? }?
+---@return mooncage.Snapshot? metadata, mooncage.Error? err
+function Session:restore(id, options) end
+
+---What the session was for has failed: with snapshot.save = "on_success" it is not saved when it closes.
+function Session:unsuccessful() end
 
 ---Makes a port of the sandbox reachable from the host, for previews and tests: connections to the URL go
 ---on to this port inside, on its loopback, until the session is closed. Waits, but not for a server: until
