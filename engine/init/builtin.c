@@ -6,27 +6,67 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <stdarg.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 static mcg_slot *report; /* of this child; shared with init */
 static char gathered[65536];
 static size_t gathered_len;
+static void (*at_failure)(void);
+static int ending = -1; /* a signalfd: readable when told to end */
+
+/* What to do stands behind the last newline, always: names before it are as they are, so that whoever
+ * looks for secrets in them finds them. */
+__attribute__((format(printf, 3, 0))) static void put_report(int number, const char *fix,
+                                                             const char *format, va_list args)
+{
+  size_t room = sizeof report->text - strlen(fix) - 1;
+  vsnprintf(report->text, room, format, args);
+  sprintf(report->text + strlen(report->text), "\n%s", fix);
+  report->error = number ? number : EIO;
+}
+
+__attribute__((format(printf, 3, 0))) static _Noreturn void fail(int number, const char *fix,
+                                                                 const char *format, va_list args)
+{
+  static bool failing; /* undoing may fail as well: what came first is told */
+  void (*undo)(void) = at_failure;
+  if (report && !failing) put_report(number, fix, format, args);
+  failing = true;
+  at_failure = NULL;
+  if (undo) undo();
+  _exit(1);
+}
 
 void builtin_fail(int number, const char *format, ...)
 {
   va_list args;
   va_start(args, format);
-  if (report) {
-    vsnprintf(report->text, sizeof report->text, format, args);
-    report->error = number ? number : EIO;
-  }
-  va_end(args);
-  _exit(1);
+  fail(number, "", format, args);
+}
+
+void builtin_fail_fix(int number, const char *fix, const char *format, ...)
+{
+  va_list args;
+  va_start(args, format);
+  fail(number, fix, format, args);
+}
+
+void builtin_on_failure(void (*undo)(void))
+{
+  sigset_t end;
+  at_failure = undo;
+  if (!undo || ending >= 0) return;
+  sigemptyset(&end);
+  sigaddset(&end, SIGTERM);
+  sigprocmask(SIG_BLOCK, &end, NULL);
+  ending = signalfd(-1, &end, SFD_CLOEXEC);
 }
 
 void *builtin_alloc(size_t size)
@@ -64,9 +104,17 @@ void builtin_put(const void *bytes, size_t len)
   gathered_len += len;
 }
 
+/* Until there is input, or the end is asked for. A handler could not undo: it may not touch memory. */
+static void wait_for_input(void)
+{
+  struct pollfd both[] = {{.fd = 0, .events = POLLIN}, {.fd = ending, .events = POLLIN}};
+  if (poll(both, 2, -1) > 0 && both[1].revents) builtin_fail(EINTR, "it was told to end");
+}
+
 static size_t get_now(void *bytes, size_t len)
 {
   for (;;) {
+    if (at_failure && ending >= 0) wait_for_input();
     ssize_t got = read(0, bytes, len);
     if (got >= 0) return (size_t)got;
     if (errno != EINTR) builtin_fail(errno, "cannot read the input");

@@ -13,7 +13,13 @@ struct mcg_server;
 
 _Noreturn void builtin_fail(int number, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* The same, with what to do about it: short, for both share 255 bytes. */
+_Noreturn void builtin_fail_fix(int number, const char *fix, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void *builtin_alloc(size_t size); /* zeroed; never NULL */
+/* Called once by builtin_fail; from then on being told to end (SIGTERM) is a failure too, at the next read
+ * of the input. NULL: no more. */
+void builtin_on_failure(void (*undo)(void));
 /* In a sandbox of several users what is made belongs to whom the directory `dir` belongs to. Call it
  * before the mode is set. The second opens what mkdirat has just made. */
 void builtin_give(int dir, int made);
@@ -54,6 +60,9 @@ bool walk_down(tree_walk *walk, const char *name); /* false: errno */
 bool walk_up(tree_walk *walk, char name[256]); /* false: at the top. The name of what was left */
 void walk_fini(tree_walk *walk);
 
+/* remove.c: what is called `name` in `dir`, with all that is below it. */
+void tree_remove(int dir, const char *name);
+
 /* One directory's entries, without "." and "..". */
 typedef struct entries {
   int fd;
@@ -79,7 +88,7 @@ void builtin_changes(int argc, char **argv); /* changeset too: builtin_project.c
 void builtin_apply(int argc, char **argv);
 void builtin_processes(const struct mcg_server *server);
 
-/* tar_unpack.c, also for the fuzzer: an archive from builtin_get into a directory. */
-void tar_unpack(int root, bool strict);
+/* tar_unpack.c, also for the fuzzer: an archive from builtin_get into a directory, whole or not at all. */
+void tar_unpack(int target, bool strict);
 
 #endif

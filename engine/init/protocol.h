@@ -51,7 +51,8 @@
  *   STOP   E  kill everything and leave
  *
  * BUILT-INS. EXEC with MCG_EXEC_BUILTIN runs a function of init in a child confined like a command;
- * ARG[0] is its name. Paths as in mooncage.h. Output is on stdout, input on stdin, failure in EXIT.
+ * ARG[0] is its name. Paths as in mooncage.h. Output is on stdout, input on stdin, failure in EXIT:
+ * errno and text, which ends in a newline and what to do (or nothing).
  *   read PATH [OFFSET [LENGTH]]   bytes of a regular file
  *   write PATH MODE(octal) [LENGTH]   stdin to a temporary file beside it, renamed into place; fewer
  *                                 bytes than LENGTH: an error, and nothing changes
@@ -63,8 +64,9 @@
  *                                 and [...] stand for what no "/" is in, and \\ takes that from the next;
  *                                 what comes after a leading "**" and "/" is matched at any depth
  *   pack-strict PATH              the same, but a symlink or special file in the tree is an error
- *   unpack PATH                   tar from stdin; files, directories, symlinks, hard links to earlier
- *                                 files; mode & 0777; "..", absolute names, devices are errors
+ *   unpack PATH                   tar from stdin, all of it or nothing; files, directories, symlinks, hard
+ *                                 links to earlier files; mode & 0777; "..", absolute names, devices, a
+ *                                 name twice as two kinds, caps of tar.h: MCG_EUNSAFE
  *   unpack-strict PATH            the same, but a symbolic link in it is an error
  *   processes                     MCG_PROCESS records
  *   changes OLD NEW               what differs between two trees, records of project.h, no data
@@ -79,6 +81,10 @@
 #include <stdint.h>
 
 #define MCG_PROTOCOL_VERSION 1
+
+/* Of a built-in that refuses an archive: no system call gives it for a file. */
+#define MCG_EUNSAFE EBADE
+
 #define MCG_FRAME_HEADER 24
 #define MCG_FRAME_MAX 65536
 #define MCG_WINDOW (256u << 10)

@@ -2,6 +2,7 @@
  * a pax header. Owners are numbers as seen inside; times are whole seconds. */
 #include "builtin.h"
 #include "tar.h"
+#include "tar_stage.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* Where a file with several names was packed first. */
@@ -20,6 +22,7 @@ typedef struct linked {
   char path[];
 } linked;
 #define BUCKETS 1024
+#define FIELD_MAX 077777777777u /* eleven digits: sizes and times */
 
 typedef struct packer {
   tree_walk walk;
@@ -27,6 +30,8 @@ typedef struct packer {
   char **exclude;
   int exclude_count;
   linked *seen[BUCKETS];
+  tar_caps caps;
+  uint64_t room, holes; /* bytes the disk has in all; bytes of holes so far */
 } packer;
 
 static const char zeros[TAR_BLOCK];
@@ -50,7 +55,8 @@ static void finish_header(tar_header *header, char type, uint64_t size, const st
   put_octal(header->uid, sizeof header->uid, info->st_uid <= most ? info->st_uid : 0);
   put_octal(header->gid, sizeof header->gid, info->st_gid <= most ? info->st_gid : 0);
   put_octal(header->size, sizeof header->size, size);
-  put_octal(header->mtime, sizeof header->mtime, info->st_mtime > 0 ? (uint64_t)info->st_mtime : 0);
+  uint64_t mtime = info->st_mtime > 0 ? (uint64_t)info->st_mtime : 0;
+  put_octal(header->mtime, sizeof header->mtime, mtime <= FIELD_MAX ? mtime : 0);
   memcpy(header->magic, "ustar", 6);
   memcpy(header->version, "00", 2);
   put_octal(header->checksum, 7, tar_checksum(header));
@@ -75,16 +81,22 @@ static void add_record(char **out, size_t *len, const char *key, const char *val
   *len += total;
 }
 
-static void put_pax(const char *path, const char *link, uint64_t size)
+static void add_number(char **out, size_t *len, const char *key, long long value)
 {
-  char *records = NULL, number[24];
+  char number[24];
+  int digits = snprintf(number, sizeof number, "%lld", value);
+  add_record(out, len, key, number, (size_t)digits);
+}
+
+/* Of each what does not fit a field: NULL, 0 otherwise. */
+static void put_pax(const char *path, const char *link, uint64_t size, int64_t mtime)
+{
+  char *records = NULL;
   size_t len = 0;
   if (path) add_record(&records, &len, "path", path, strlen(path));
   if (link) add_record(&records, &len, "linkpath", link, strlen(link));
-  if (size) {
-    int digits = snprintf(number, sizeof number, "%llu", (unsigned long long)size);
-    add_record(&records, &len, "size", number, (size_t)digits);
-  }
+  if (size) add_number(&records, &len, "size", (long long)size);
+  if (mtime) add_number(&records, &len, "mtime", mtime);
   if (len == 0) return;
   tar_header header = {.name = "././@PaxHeader"};
   struct stat info = {.st_mode = 0644};
@@ -115,15 +127,16 @@ static bool split_name(tar_header *header, const char *path, size_t len)
 static void put_header(const char *path, char type, uint64_t size, const char *link,
                        const struct stat *info)
 {
-  const uint64_t most = 077777777777;
   tar_header header = {0};
   bool fits = split_name(&header, path, strlen(path));
   if (!fits) memcpy(header.name, path, sizeof header.name);
   size_t link_len = link ? strlen(link) : 0;
   bool link_fits = link_len <= sizeof header.link;
   if (link_len) memcpy(header.link, link, link_fits ? link_len : sizeof header.link);
-  put_pax(fits ? NULL : path, link_fits ? NULL : link, size > most ? size : 0);
-  finish_header(&header, type, size > most ? 0 : size, info);
+  bool late = info->st_mtime < 0 || (uint64_t)info->st_mtime > FIELD_MAX;
+  put_pax(fits ? NULL : path, link_fits ? NULL : link, size > FIELD_MAX ? size : 0,
+          late ? info->st_mtime : 0);
+  finish_header(&header, type, size > FIELD_MAX ? 0 : size, info);
 }
 
 /* Exactly as many bytes as the header says, whatever happens to the file meanwhile. */
@@ -160,16 +173,42 @@ static const char *first_name(packer *pack, const struct stat *info, const char 
   return NULL;
 }
 
+/* Before each header: an archive that could not be unpacked again is none. */
+static void count(packer *pack, const char *path, bool directory)
+{
+  const char *fault = tar_count(&pack->caps, path, directory);
+  if (fault) builtin_fail_fix(E2BIG, "leave it out, or remove it", "%.120s %s", path, fault);
+}
+
+/* A disk of 64 MiB can hold terabytes of holes, which are zeros in an archive. */
+static void count_holes(packer *pack, const struct stat *info, const char *path)
+{
+  uint64_t used = (uint64_t)info->st_blocks * 512, size = (uint64_t)info->st_size;
+  if (size > used) pack->holes += size - used;
+  if (pack->room && pack->holes > pack->room)
+    builtin_fail_fix(EFBIG, "leave it out, or remove it",
+                     "%.120s has holes, which written out are more than the whole disk", path);
+}
+
+static _Noreturn void unreadable(const char *path)
+{
+  int number = errno;
+  if (number != EACCES) builtin_fail(number, "cannot read %.200s: %s", path, strerror(number));
+  builtin_fail_fix(EACCES, "make it readable (chmod u+rX), or leave it out",
+                   "cannot read %.120s: %s", path, strerror(number));
+}
+
 /* Opened first and looked at then: what was a file a moment ago may be a fifo now. */
 static void pack_file(packer *pack, int dir, const char *name, const char *path)
 {
   struct stat info;
   int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (fd < 0 && errno == ENOENT) return;
-  if (fd < 0 || fstat(fd, &info) < 0)
-    builtin_fail(errno, "cannot read %.200s: %s", path, strerror(errno));
+  if (fd < 0 || fstat(fd, &info) < 0) unreadable(path);
   if (S_ISREG(info.st_mode)) {
     const char *first = info.st_nlink > 1 ? first_name(pack, &info, path) : NULL;
+    count(pack, path, false);
+    if (!first) count_holes(pack, &info, path);
     put_header(path, first ? TAR_HARD : TAR_FILE, first ? 0 : (uint64_t)info.st_size, first, &info);
     if (!first) put_content(fd, (uint64_t)info.st_size, path);
   }
@@ -184,12 +223,14 @@ static void pack_link(packer *pack, int dir, const char *name, const char *path,
   ssize_t len = readlinkat(dir, name, target, sizeof target - 1);
   if (len < 0) return;
   target[len] = 0;
+  count(pack, path, false);
   put_header(path, TAR_LINK, 0, target, info);
 }
 
-static void pack_directory(const char *path, const struct stat *info)
+static void pack_directory(packer *pack, const char *path, const struct stat *info)
 {
   size_t len = strlen(path);
+  count(pack, path, true);
   char *slashed = builtin_alloc(len + 2);
   memcpy(slashed, path, len);
   slashed[len] = '/';
@@ -210,6 +251,7 @@ static void clean_patterns(packer *pack)
 
 static bool excluded(const packer *pack, const char *path)
 {
+  if (tar_stage_is(path)) return true; /* of a restore that is under way */
   for (int i = 0; i < pack->exclude_count; i++) {
     const char *one = pack->exclude[i];
     if (fnmatch(one, path, FNM_PATHNAME) == 0) return true;
@@ -226,7 +268,7 @@ static bool pack_entry(packer *pack, int dir, const char *name, const char *path
   struct stat info;
   if (excluded(pack, path) || fstatat(dir, name, &info, AT_SYMLINK_NOFOLLOW) < 0) return false;
   if (S_ISDIR(info.st_mode)) {
-    pack_directory(path, &info);
+    pack_directory(pack, path, &info);
     return true;
   }
   if (S_ISREG(info.st_mode))
@@ -280,7 +322,7 @@ static void pack_tree(packer *pack)
       if (walk_down(&pack->walk, now->name))
         to_do = pack_here(pack, to_do);
       else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
-        builtin_fail(errno, "cannot enter %.200s: %s", now->name, strerror(errno));
+        unreadable(pack->walk.path);
     }
     free(now);
   }
@@ -302,8 +344,10 @@ void builtin_pack(int argc, char **argv)
   } else {
     if (fd < 0 || fstat(fd, &info) < 0)
       builtin_fail(errno, "cannot open %.200s: %s", argv[1], strerror(errno));
+    struct statvfs disk;
+    if (fstatvfs(fd, &disk) == 0) pack.room = (uint64_t)disk.f_blocks * disk.f_frsize;
     walk_init(&pack.walk, fd);
-    pack_directory(".", &info);
+    pack_directory(&pack, ".", &info);
     pack_tree(&pack);
     walk_fini(&pack.walk);
   }

@@ -14,6 +14,7 @@ typedef struct run {
   mcg_wait wait;
   bool started, exited, drained, gone, over, stopped, full, writing, finished;
   int code, number; /* of its exit: status, errno */
+  bool said;        /* the text is the built-in's own */
   char *text;
   mcg_error *lost, *unwritten;
   size_t cap;
@@ -98,6 +99,7 @@ static void on_exit_status(void *data, const mcg_exit *status)
   r->code = status->signo ? -status->signo : status->code;
   r->number = status->error;
   if (status->text) r->text = strdup(status->text);
+  r->said = !r->builtin->program;
   wake(r);
 }
 
@@ -228,8 +230,19 @@ static mcg_code code_of(int number)
   case EROFS: return MCG_UNAUTHORIZED;
   case ENOMEM: return MCG_NOMEM;
   case EIO: return MCG_INTERNAL;
+  case MCG_EUNSAFE: return MCG_ARCHIVE_UNSAFE;
   default: return MCG_INVALID;
   }
+}
+
+/* What to do, if anything, stands behind the last newline of a built-in's text, which is cut off there.
+ * NULL where it says nothing. */
+static const char *take_fix(char *text)
+{
+  char *cut = text ? strrchr(text, '\n') : NULL;
+  if (!cut) return NULL;
+  *cut = 0;
+  return cut[1] ? cut + 1 : NULL;
 }
 
 static int verdict(run *r, mcg_error **err)
@@ -249,10 +262,11 @@ static int verdict(run *r, mcg_error **err)
     return 0;
   }
   if (r->number || r->code != 0) {
-    const char *fix =
-        code_of(r->number) == MCG_QUOTA ? "make room in the sandbox, or raise its limit" : NULL;
     if (r->code < 0)
       return mcg_fail(err, MCG_UNAVAILABLE, NULL, "%s was ended by signal %d", name, -r->code);
+    const char *fix = r->said ? take_fix(r->text) : NULL;
+    if (!fix && code_of(r->number) == MCG_QUOTA)
+      fix = "make room in the sandbox, or raise its limit";
     return mcg_fail(err, code_of(r->number), fix, "%s: %s", name,
                     r->text ? r->text : strerror(r->number));
   }

@@ -621,12 +621,18 @@ function Session:upload(from, to) end
 ---@return true? ok, mooncage.Error? err
 function Session:download(from, to) end
 
----The workspace as a plain tar stream. Waits. The function must not; false from it stops.
+---The workspace as a plain tar stream. Waits. The function must not; false from it stops. Sockets, fifos and
+---devices are left out. What could not be restored again is an error: more than 2,000,000 entries, a path of
+---4,096 bytes or 1,025 directories, holes larger than the disk, a file that cannot be read.
 ---@param to string|fun(chunk: string): boolean?
 ---@return true? ok, mooncage.Error? err
 function Session:persist_workspace(to) end
 
----Waits. The function returns chunks, nil at the end, and must not wait.
+---Waits. The function returns chunks, nil at the end, and must not wait. Plain tar only, of any writer, without
+---sparse files. All of it is unpacked, over what is there, or nothing: what could leave the workspace, is no
+---file, directory or link, comes twice as two kinds of file, is cut off or damaged is `archive_unsafe`, which
+---names the entry. Owners, attributes, set-id and sticky bits are not restored. Until the end the disk has room
+---for the old files and the new. Commands that run meanwhile may see a directory `.mooncage-unpack-…`.
 ---@param from string|fun(): string?
 ---@return true? ok, mooncage.Error? err
 function Session:restore_workspace(from) end

@@ -1,9 +1,10 @@
 /* unpack of init: whatever the archive says, nothing outside of the directory changes, and nothing but
- * files, directories and links is made in it. Checksums are put right first, so that mutations get past
+ * files, directories and links is made in it; what is refused leaves nothing there. Checksums are put right first, so that mutations get past
  * them. */
 #include "fuzz.h"
 #include "init/builtin.h"
 #include "init/tar.h"
+#include "init/tar_stage.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -27,15 +28,39 @@ const char *__asan_default_options(void)
 }
 
 /* What builtin.c is to the real one. */
-void builtin_fail(int number, const char *format, ...)
+static void (*at_failure)(void);
+
+void builtin_on_failure(void (*undo)(void))
+{
+  at_failure = undo;
+}
+
+__attribute__((format(printf, 3, 0))) static _Noreturn void fail(int number, const char *fix,
+                                                                 const char *format, va_list args)
 {
   char text[256];
+  size_t room = sizeof text - strlen(fix);
+  int len = vsnprintf(text, room, format, args);
+  FUZZ_NEED(number > 0 && len > 0 && (size_t)len < room);
+  void (*undo)(void) = at_failure;
+  at_failure = NULL;
+  FUZZ_NEED(undo); /* nothing fails before or after, or while what was made is removed */
+  undo();
+  longjmp(out_of_it, 1);
+}
+
+void builtin_fail(int number, const char *format, ...)
+{
   va_list args;
   va_start(args, format);
-  int len = vsnprintf(text, sizeof text, format, args);
-  va_end(args);
-  FUZZ_NEED(number > 0 && len > 0);
-  longjmp(out_of_it, 1);
+  fail(number, "", format, args);
+}
+
+void builtin_fail_fix(int number, const char *fix, const char *format, ...)
+{
+  va_list args;
+  va_start(args, format);
+  fail(number, fix, format, args);
 }
 
 void *builtin_alloc(size_t size)
@@ -73,7 +98,8 @@ int paths_make(const char *path, mode_t mode)
   return root_fd;
 }
 
-static void check_and_empty(int dir, unsigned depth)
+/* `empty`: nothing may be there to begin with. */
+static void check_and_empty(int dir, unsigned depth, bool empty)
 {
   int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   FUZZ_NEED(copy >= 0);
@@ -82,6 +108,7 @@ static void check_and_empty(int dir, unsigned depth)
   for (struct dirent *entry; (entry = readdir(list));) {
     struct stat info;
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    FUZZ_NEED(!empty && !tar_stage_is(entry->d_name));
     FUZZ_NEED(fstatat(dir, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0);
     FUZZ_NEED(S_ISREG(info.st_mode) || S_ISDIR(info.st_mode) || S_ISLNK(info.st_mode));
     FUZZ_NEED(S_ISLNK(info.st_mode) || (info.st_mode & 07000) == 0);
@@ -89,7 +116,7 @@ static void check_and_empty(int dir, unsigned depth)
       FUZZ_NEED(fchmodat(dir, entry->d_name, 0700, 0) == 0);
       int next = openat(dir, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
       FUZZ_NEED(next >= 0 && depth < 3000);
-      check_and_empty(next, depth + 1);
+      check_and_empty(next, depth + 1, false);
       close(next);
       FUZZ_NEED(unlinkat(dir, entry->d_name, AT_REMOVEDIR) == 0);
     } else {
@@ -115,7 +142,7 @@ static void check_outside(void)
 
 static void leave(void)
 {
-  check_and_empty(root_fd, 0);
+  check_and_empty(root_fd, 0, true);
   unlinkat(place_fd, "root", AT_REMOVEDIR);
   unlinkat(place_fd, "canary", 0);
   rmdir(place);
@@ -173,10 +200,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   input = copy;
   input_left = size;
   int mine = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (setjmp(out_of_it) == 0) tar_unpack(mine, false);
+  if (setjmp(out_of_it) == 0) {
+    tar_unpack(mine, false);
+    FUZZ_NEED(!at_failure);
+    check_and_empty(root_fd, 0, false);
+  }
   closefrom(mine); /* what a failure left open */
   check_outside();
-  check_and_empty(root_fd, 0);
+  check_and_empty(root_fd, 0, true);
   free(copy);
   return 0;
 }

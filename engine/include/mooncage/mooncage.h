@@ -505,7 +505,8 @@ MCG_API int mcg_file_download(mcg_session *session, const char *from, const char
 
 /* The workspace as a tar stream, packed and unpacked inside the sandbox. `sink` takes bytes and
  * returns false to stop; `source` fills at most `cap` bytes, returns how many, 0 at the end, -1 to
- * stop. Both are called from the loop. */
+ * stop. Both are called from the loop. An archive is restored whole, over what is there, or not at all:
+ * `archive_unsafe` names the entry that is refused. */
 MCG_API int mcg_workspace_persist(mcg_session *session,
                                   bool (*sink)(void *data, const void *bytes, size_t len),
                                   mcg_done done, void *data, mcg_op **op, mcg_error **err);
