@@ -18,6 +18,7 @@ import rows_proc  # noqa: F401
 import rows_resources  # noqa: F401
 import rows_secrets  # noqa: F401
 import rows_specs  # noqa: F401
+import rows_tar  # noqa: F401
 import rows_tenant  # noqa: F401
 
 TOP = os.path.dirname(os.path.dirname(harness.HERE))
@@ -35,6 +36,7 @@ SECTIONS = (
     ("AU", 11, "Audit log", "What happened stands there, before it happens, as it was; what is changed afterwards is seen."),
     ("SE", 11, "Secrets", "A secret is where it was meant to be, and nowhere else."),
     ("TN", 10, "Tenants", "One tenant cannot reach, see, forge or starve another, nor get more than the operator gives."),
+    ("TR", 22, "Archives", "An archive is unpacked whole, inside, or not at all, and what it says is not believed."),
     ("XA", 0, "Beyond the corpus", "Attacks on this design in particular: stubs, init, built-ins, streams, binds, the gateway."),
 )
 
@@ -54,7 +56,7 @@ LATER = (
     ("NW-23 to NW-24", "policies that a backend's own network cannot express", "hosted backends, containers and clusters"),
     ("SE-08", "secrets in a snapshot", "snapshots"),
     ("FS-19r", "a set-uid bit that comes back with a restored workspace", "snapshots"),
-    ("TR-01 to TR-22", "archives that escape, overwrite, fill or lie", "snapshots"),
+    ("TR-18 to TR-22", "ids, digests, races, crashes and remote stores of snapshots", "snapshots"),
     ("HC-01 to HC-18", "answers, errors and redirects of vendors, Docker and Kubernetes", "the backends that speak HTTP"),
 )
 
