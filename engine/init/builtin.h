@@ -62,6 +62,8 @@ void walk_fini(tree_walk *walk);
 
 /* remove.c: what is called `name` in `dir`, with all that is below it. */
 void tree_remove(int dir, const char *name);
+/* All beneath `dir`, which it takes, but what is mounted there: that belongs to somebody else. */
+void tree_empty(int dir);
 
 /* One directory's entries, without "." and "..". */
 typedef struct entries {

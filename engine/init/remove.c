@@ -21,7 +21,7 @@ static _Noreturn void failed(const char *name)
   builtin_fail(errno, "cannot remove %.200s: %s", name, strerror(errno));
 }
 
-/* What stays, since something is mounted there or beneath: only `empty` has any. */
+/* What stays, since something is mounted there or beneath: only tree_empty has any. */
 static struct stat *kept;
 static size_t kept_count;
 static bool keeps;
@@ -61,19 +61,18 @@ static bool empty_here(tree_walk *walk)
   return true;
 }
 
-/* All beneath PATH but what is mounted there: that belongs to somebody else. */
-void builtin_empty(int argc, char **argv)
+void tree_empty(int dir)
 {
   char name[256];
   tree_walk walk;
-  (void)argc;
   keeps = true;
-  walk_init(&walk, paths_need(argv[1], O_RDONLY | O_DIRECTORY | O_NONBLOCK));
+  walk_init(&walk, dir);
   for (;;) {
     if (!empty_here(&walk)) continue; /* one down */
     if (!walk_up(&walk, name)) break;
     if (unlinkat(walk.fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT) keep(walk.fd, name);
   }
+  walk_fini(&walk);
 }
 
 void tree_remove(int dir, const char *what)
