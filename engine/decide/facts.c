@@ -96,6 +96,7 @@ json_t *mcg_result_json(const mcg_result *r)
   bool exited = !r->signal && !r->detached;
   int rc = json_object_set_new(out, "ok", json_boolean(exited && r->exit_code == 0));
   if (exited) rc += json_object_set_new(out, "exit_code", json_integer(r->exit_code));
+  if (r->start_error) rc += json_object_set_new(out, "start_error", json_string(r->start_error));
   if (r->signal) rc += json_object_set_new(out, "signal", json_string(r->signal));
   if (r->detached) rc += json_object_set_new(out, "detached", json_true());
   if (r->pid > 0) rc += json_object_set_new(out, "pid", json_integer(r->pid));

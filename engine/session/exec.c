@@ -101,6 +101,8 @@ static void fill_result(mcg_exec *exec, mcg_result *result)
       .cpu_s = (double)end->cpu_us / 1e6,
       .max_rss_mb = (double)end->maxrss_kb / 1024,
   };
+  bool started = end->signo || !end->error || (end->code != 126 && end->code != 127);
+  if (!started && !exec->timed_out) result->start_error = strerror(end->error);
   if (exec->detached) result->exit_code = -1;
   if (exec->timed_out) { /* whatever its last breath was */
     result->exit_code = -1;

@@ -187,15 +187,20 @@ static void set_number(lua_State *L, const char *key, double value)
   lua_setfield(L, -2, key);
 }
 
+static void set_text(lua_State *L, const char *key, const char *text)
+{
+  if (!text) return;
+  lua_pushstring(L, text);
+  lua_setfield(L, -2, key);
+}
+
 void mcg_lua_push_result(lua_State *L, const mcg_result *r)
 {
   lua_createtable(L, 0, 18);
   bool exited = !r->signal && !r->detached;
   if (exited) set_number(L, "exit_code", r->exit_code);
-  if (r->signal) {
-    lua_pushstring(L, r->signal);
-    lua_setfield(L, -2, "signal");
-  }
+  set_text(L, "signal", r->signal);
+  set_text(L, "start_error", r->start_error);
   set_bool(L, "ok", exited && r->exit_code == 0);
   set_stream(L, "stdout", r->stdout_data, r->stdout_len, r->stdout_bytes, r->stdout_truncated);
   set_stream(L, "stderr", r->stderr_data, r->stderr_len, r->stderr_bytes, r->stderr_truncated);

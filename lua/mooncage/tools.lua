@@ -97,7 +97,8 @@ function builtin.search_files(args, session)
   }, { max_output = 1024 * 1024 })
   if not result then return nil, err end
   if result.not_found then
-    return nil, core.error("unsupported", "search_files needs grep in the sandbox")
+    return nil, core.error("unsupported", "search_files needs grep in the sandbox",
+      "use an image or a rootfs that has grep, or a tool of your own")
   elseif result.exit_code ~= 0 and result.exit_code ~= 1 and result.stdout == "" then
     return nil, core.error("invalid", "search_files: "
       .. (result.stderr:match "[^\n]+" or "grep failed"))

@@ -349,6 +349,7 @@ function store.file(options) end
 ---@field ok boolean exit_code == 0
 ---@field exit_code integer? nil when a signal ended it; 127 with not_found
 ---@field signal string? "SIGTERM"
+---@field start_error string? why the program could not be started ("Permission denied"): exit_code is 126 then, or 127
 ---@field stdout string
 ---@field stderr string
 ---@field stdout_bytes integer written by the command, kept or not

@@ -7,7 +7,10 @@ check "exit status 255" gives 255 '' "mooncage run -- sh -c 'exit 255'"
 check "128+N for a signal" gives 143 '' "mooncage run -- sh -c 'kill -TERM \$\$'"
 check "a program that is missing" gives 127 '' 'mooncage run -- no-such-program' 'no program no-such-program'
 check "with -q it is the status alone" gives 127 '' '[ -z "$(mooncage -q run -- no-such-program 2>&1)" ] && mooncage -q run -- no-such-program'
-check "a program that cannot be executed" gives 126 '' 'mooncage run -- /etc/passwd'
+check "a program that cannot be executed" gives 126 '' 'mooncage run -- /etc/passwd' '/etc/passwd cannot be executed in the sandbox: Permission denied'
+check "a directory" gives 126 '' 'mooncage run -- /etc' 'Permission denied'
+check "with --json it is in the result" json_is 126 'd["start_error"] == "Permission denied" and not d["not_found"]' 'mooncage --json run -- /etc/passwd'
+check "a command that exits so has started" json_is 126 '"start_error" not in d' "mooncage --json run -- sh -c 'exit 126'"
 check "/etc/shadow cannot be read" gives '*' '' '! mooncage run -- cat /etc/shadow'
 check "stderr apart" gives 0 out "mooncage run -- sh -c 'echo out; echo err >&2'" err
 check "nothing of ours on stdout" gives 0 '' 'mooncage -vv run -- true'

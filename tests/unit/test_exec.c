@@ -111,10 +111,12 @@ CASE(tells_what_could_not_run)
   assert_null(out.error);
   assert_int_equal(out.result.exit_code, 126);
   assert_false(out.result.not_found);
+  assert_string_equal(out.result.start_error, "Permission denied");
   outcome_fini(&out);
   run_shell(session, "exit 127", &out);
   assert_int_equal(out.result.exit_code, 127);
   assert_false(out.result.not_found);
+  assert_null(out.result.start_error);
   outcome_fini(&out);
 }
 

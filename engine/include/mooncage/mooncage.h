@@ -400,8 +400,10 @@ typedef struct mcg_exec_spec {
 
 /* Everything in it is borrowed and gone when on_done returns. */
 typedef struct mcg_result {
-  int exit_code;      /* -1 when a signal ended it; 127 with not_found */
-  const char *signal; /* "SIGTERM", or NULL */
+  int exit_code;           /* -1 when a signal ended it; 127 with not_found */
+  const char *signal;      /* "SIGTERM", or NULL */
+  const char *start_error; /* why the program could not be started ("Permission denied"), where it
+                            * could not: exit_code is 126 then, or 127; else NULL */
   const char *stdout_data;
   size_t stdout_len;     /* kept */
   uint64_t stdout_bytes; /* written by the command */

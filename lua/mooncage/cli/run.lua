@@ -16,6 +16,9 @@ function run.tell(result, argv)
   if result.not_found then
     output.note(("there is no program %s in the sandbox, or not its interpreter; --bind, --copy-in "
       .. "and --option path=DIR add to what it sees"):format(argv[1]))
+  elseif result.start_error then
+    output.note(("%s cannot be executed in the sandbox: %s; it must be a file, no directory, that "
+      .. "may be executed (chmod +x)"):format(argv[1], result.start_error))
   end
   if result.oom_killed then output.note "the command was killed: it ran out of memory" end
 end
