@@ -184,6 +184,24 @@ static int unsuccessful(lua_State *L)
   return 0;
 }
 
+/* core.struck(text): with *** in the place of secrets. What holds a NUL is struck piece by piece. */
+static int struck(lua_State *L)
+{
+  size_t len;
+  const char *text = luaL_checklstring(L, 1, &len), *end = text + len;
+  luaL_Buffer buffer;
+  luaL_buffinit(L, &buffer);
+  for (;;) {
+    mcg_lua_push_struck(L, text);
+    luaL_addvalue(&buffer);
+    text += strlen(text);
+    if (text >= end) break;
+    luaL_addchar(&buffer, *text++);
+  }
+  luaL_pushresult(&buffer);
+  return 1;
+}
+
 /* core.cancel_all(): every task, the one that asks too */
 static int cancel_all(lua_State *L)
 {
@@ -249,6 +267,7 @@ static const luaL_Reg functions[] = {
     {"check", check},
     {"exit", leave},
     {"error", new_error},
+    {"struck", struck},
     {"cancel_all", cancel_all},
     {"unsuccessful", unsuccessful},
     {"store_ask", mcg_lua_store_ask},

@@ -3,6 +3,7 @@
 -- waited for.
 local core = require "mooncage.core"
 local plain = require "mooncage.plain"
+local thrown = require "mooncage.thrown"
 
 local host = {}
 
@@ -13,9 +14,14 @@ local SIGNALS = { INT = 2, TERM = 15, HUP = 1 }
 
 ---What an uncaught error looks like on stderr.
 local function show(err, traceback)
-  local text = tostring(err)
-  if type(err) == "table" and err.fix then text = text .. "\n  fix: " .. tostring(err.fix) end
-  traceback = traceback or type(err) == "table" and err.traceback
+  err = thrown(err)
+  local text = (err.backend and err.backend .. ": " or "") .. err.message
+  local cause = err.cause
+  while cause do
+    text, cause = text .. "\n  because: " .. cause.message, cause.cause
+  end
+  if err.fix then text = text .. "\n  fix: " .. err.fix end
+  traceback = traceback and core.struck(traceback) or err.traceback
   if traceback then text = text .. "\n" .. traceback end
   io.stderr:write("mooncage: ", plain(text), "\n")
 end

@@ -149,7 +149,10 @@ local function finish(session, ok, ...)
   local first, why = ...
   if not ok or (first == nil and why ~= nil) then session:unsuccessful() end
   local closed, err = session:close()
-  if not ok then error((...), 0) end
+  if not ok then
+    local thrown = ...
+    error(type(thrown) == "string" and core.struck(thrown) or thrown, 0)
+  end
   local failed = select("#", ...) > 0 and (...) == nil
   if not closed and not failed then return nil, err end -- its own error comes first
   return ...

@@ -57,3 +57,40 @@ check "the soft limit of open files is raised to the hard one" gives 0 100 \
 check "where that is used up, the answer is quota" json_is 1 'd["error"]["code"] == "quota"' \
   "ulimit -n 64; mooncage --json run -e 'local m = require \"mooncage\"; local t = {}
     for i = 1, 200 do t[i] = assert(m.open {}) end'"
+
+# Whatever is thrown is shown, as text, and without a secret.
+thrown() { # thrown MESSAGE LUA: so it is shown, in both forms, and the exit status is 1
+  gives 1 '' "mooncage run -e '$2'" "$1" && MESSAGE=$1 json_is 1 \
+    '__import__("os").environ["MESSAGE"] in d["error"]["message"] and isinstance(d["error"]["code"], str)' "mooncage --json run -e '$2'"
+}
+check "a table that is no error of ours" thrown 'broken' 'error { code = {}, message = "broken" }'
+check "one that cannot be made a text" thrown 'an error of type table' 'error(setmetatable({}, { __tostring = function() error "x" end }))'
+check "one whose text is none" thrown 'an error of type table' 'error(setmetatable({}, { __tostring = function() return 5 end }))'
+check "one that cannot be indexed" thrown 'table: ' 'error(setmetatable({}, { __index = function() error "x" end }))'
+check "one with a cause that is none" thrown 'why' 'error { message = "why", cause = 5 }'
+check "nothing at all" thrown 'nil' 'error(nil)'
+struck() { # struck LUA: `key` is a secret; nothing shows it
+  local json status
+  for json in '' --json; do
+    status=0
+    timeout 60 mooncage $json run -e "local m = require 'mooncage'; local key, value = m.secret 'tok/en-4711', 'tok/en-4711'; $1" \
+      >"$work/said" 2>&1 || status=$?
+    [ $status != 0 ] && grep -qF '***' "$work/said" && ! grep -F -e 'tok/en-4711' -e 'tok\/en-4711' "$work/said" || {
+      echo "exit status $status"
+      cat "$work/said"
+      return 1
+    }
+  done
+}
+check "no secret in a text" struck 'error("a bad key: " .. value)'
+check "behind a NUL" struck 'error("a\0b " .. value .. "\0")'
+check "in a table" struck 'error { code = "invalid", message = value, fix = "do not say " .. value }'
+check "in what a table is made a text by" struck 'error(setmetatable({}, { __tostring = function() return value end }))'
+check "in a cause" struck 'error { message = "x", cause = { message = value } }'
+check "in the name of a chunk" struck 'assert(loadstring("local x = " .. value .. " ("))'
+check "in a traceback" struck 'load("error(5)", "=" .. value)()'
+check "in a task" struck 'm.spawn(function() error(value) end) m.sleep(0.1)'
+check "in what a session is with" struck 'm.with({}, function() error(value) end)'
+check "in a key of a configuration" struck 'm.open { hooks = { [value] = 1 } }'
+check "a caller of with is thrown the text without it, too" gives 0 '(-e):1: bad *** key' \
+  "mooncage run -e 'local m = require \"mooncage\"; m.secret \"tok/en-4711\"; print(select(2, pcall(m.with, {}, function() error \"bad tok/en-4711 key\" end)))'"

@@ -55,7 +55,8 @@ end
 
 local function describe(problem)
   if type(problem) == "table" and problem.code then return problem end
-  return { code = "internal", message = debug.traceback(tostring(problem), 2) }
+  return { code = "internal", message = debug.traceback(tostring(problem), 2),
+    fix = "this is a fault of mooncage's own: please report it with these lines" }
 end
 
 local function run_command(line)

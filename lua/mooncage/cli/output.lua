@@ -2,6 +2,7 @@
 -- document goes to stdout, and nothing else does. A command's own output never passes here.
 local core = require "mooncage.core"
 local plain = require "mooncage.plain"
+local thrown = require "mooncage.thrown"
 
 local output = {}
 
@@ -62,12 +63,12 @@ end
 
 function output.warn(message)
   if state.quiet then return end
-  to_stderr(("mooncage: %s %s\n"):format(output.paint("yellow", "warning:"), plain(message)))
+  to_stderr(("mooncage: %s %s\n"):format(output.paint("yellow", "warning:"), plain(core.struck(message))))
 end
 
 function output.note(message)
   if state.quiet then return end
-  to_stderr(("mooncage: %s\n"):format(plain(message)))
+  to_stderr(("mooncage: %s\n"):format(plain(core.struck(message))))
 end
 
 ---Which of the engine's log lines are shown on stderr.
@@ -76,34 +77,23 @@ function output.log_level()
   return state.quiet and "error" or "warning"
 end
 
-local function error_document(err, depth)
-  local document = {
-    code = err.code or "internal",
-    message = err.message or tostring(err),
-    fix = err.fix,
-    backend = err.backend,
-    retryable = err.retryable or false,
-  }
-  if err.cause and depth < 8 then document.cause = error_document(err.cause, depth + 1) end
-  return document
-end
-
----@param err mooncage.Error
+---@param err mooncage.Error or anything else that was thrown
 ---@param extra table? more members beside "error" in the JSON document
 function output.error(err, extra)
+  err = thrown(err)
+  err.traceback = nil
   if state.json then
-    local document = { error = error_document(err, 0) }
+    local document = { error = err }
     for key, value in pairs(extra or {}) do document[key] = value end
     output.document(document)
     return
   end
-  local message = err.message or tostring(err)
+  local message = err.message
   if err.backend then message = err.backend .. ": " .. message end
   to_stderr(("mooncage: %s %s\n"):format(output.paint("red", "error:"), plain(message)))
   local cause = err.cause
-  for _ = 1, 8 do
-    if not cause then break end
-    to_stderr(("  because: %s\n"):format(plain(cause.message or cause)))
+  while cause do
+    to_stderr(("  because: %s\n"):format(plain(cause.message)))
     cause = cause.cause
   end
   if err.fix then to_stderr(("  %s %s\n"):format(output.paint("bold", "fix:"), plain(err.fix))) end

@@ -1,4 +1,5 @@
 -- run.lua: `mooncage run`: one command in a fresh sandbox, or a script that opens its own.
+local core = require "mooncage.core"
 local exit = require "mooncage.cli.exit"
 local interrupt = require "mooncage.cli.interrupt"
 local mooncage = require "mooncage"
@@ -102,8 +103,7 @@ end
 
 ---With --json, what a script threw is a document too.
 local function tell_json(err, traceback)
-  if type(err) ~= "table" then err = { code = "internal", message = tostring(err) } end
-  output.error(err, { traceback = traceback })
+  output.error(err, { traceback = traceback and core.struck(traceback) })
 end
 
 -- Steps round one command, which a script takes itself.
