@@ -68,9 +68,9 @@ function host.run_script(chunk, words, tell)
   end
   -- luacheck: pop
   local traceback
-  local ok, err = xpcall(chunk, function(thrown)
+  local ok, err = xpcall(chunk, function(what)
     traceback = debug.traceback("", 2):gsub("^\n", "")
-    return thrown
+    return what
   end, unpack(words))
   if not ok and not killed_by then tell(err, traceback) end
   if not ok then host.cancel_all() end

@@ -18,7 +18,9 @@ local function own_text(err, key)
 end
 
 local function read(err, depth)
-  if type(err) ~= "table" then return { code = "internal", message = text(err), retryable = false } end
+  if type(err) ~= "table" then
+    return { code = "internal", message = text(err), retryable = false }
+  end
   local cause = rawget(err, "cause")
   return {
     code = own_text(err, "code") or "internal",

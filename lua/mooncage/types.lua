@@ -386,7 +386,7 @@ function mooncage.open(config) end
 ---@return any ... what fn returned; or nil, err when nothing could be opened
 function mooncage.with(config, fn) end
 
----The words that /bin/sh would make of a text that is one simple command of plain words.
+---The words that /bin/sh would make of a text that is one simple command of plain words: bytes, which need not be UTF-8. Without quotes, characters beyond ASCII make no plain word.
 ---@param text string
 ---@return string[]? words, string? why it is none
 function mooncage.words(text) end

@@ -63,7 +63,8 @@ end
 
 function output.warn(message)
   if state.quiet then return end
-  to_stderr(("mooncage: %s %s\n"):format(output.paint("yellow", "warning:"), plain(core.struck(message))))
+  message = plain(core.struck(message))
+  to_stderr(("mooncage: %s %s\n"):format(output.paint("yellow", "warning:"), message))
 end
 
 function output.note(message)
