@@ -126,7 +126,7 @@ local function misused(thrown)
   if type(thrown) == "table" then return thrown end
   local said = tostring(thrown)
   said = said:match "mooncage: open: (.*)$" or said:match "mooncage: config[%.%[](.*)$" or said
-  return core.error("invalid", said)
+  return core.error("invalid", said, "see docs/config.md for the keys and what each may be")
 end
 
 ---What a config comes to, and what is in force where nothing was written; opens nothing.
@@ -193,7 +193,8 @@ function mooncage.secret_file(path)
   local text = file and file:read "*a"
   if file then file:close() end
   if not text then
-    return nil, core.error("not_found", "secret file " .. (why or path .. ": cannot be read"))
+    return nil, core.error("not_found", "secret file " .. (why or path .. ": cannot be read"),
+      "name a file that this user can read")
   end
   return core.secret((text:gsub("\r?\n$", "")))
 end

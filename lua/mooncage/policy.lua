@@ -25,7 +25,8 @@ end
 local function read(path, trusted)
   local text, why, there = core.read_file(path, SOURCE_MAX, trusted and "policy" or nil)
   if text then return text end
-  why = why:gsub("^cannot read ", ""):gsub("is too long$", "is longer than 256 KiB")
+  why = why:gsub("^cannot read (.-): ", "%1 cannot be read: ")
+    :gsub("is too long$", "is longer than 256 KiB")
   if not there then return nil, why end
   return nil, why, "name an ordinary file of your own or root's that nobody else can write, or "
     .. "load it as untrusted"
@@ -100,7 +101,8 @@ end
 local function deep_copy(value, depth)
   if type(value) ~= "table" then return value end
   if depth > 50 then
-    fail("invalid", "the options of a policy are nested too deeply, or in a circle")
+    fail("invalid", "the options of a policy are nested too deeply, or in a circle",
+      "give plain data of at most 50 levels")
   end
   local result = {}
   for key, each in pairs(value) do result[key] = deep_copy(each, depth + 1) end
@@ -136,7 +138,7 @@ function policy.source(name_or_path, trusted)
   if named then path = builtin_path(name_or_path) end
   local text, why, fix = read(path, trusted and not named)
   if not text then
-    fail(fix and "invalid" or "not_found", "cannot read the policy " .. why,
+    fail(fix and "invalid" or "not_found", "the policy " .. why,
       fix or "name a policy file that is there")
   end
   return text, path
@@ -158,7 +160,8 @@ end
 ---Gives a policy its options: the function that decides.
 function policy.make(factory, path, options)
   if options ~= nil and type(options) ~= "table" then
-    fail("invalid", ("%s: its options must be a table, not a %s"):format(path, type(options)))
+    fail("invalid", ("%s: its options must be a table, not a %s"):format(path, type(options)),
+      "give them as policy \"NAME\" { OPTION = VALUE }")
   end
   local decision = decide(path, "correct the options, or the policy", factory,
     deep_copy(options or {}, 0))
@@ -183,7 +186,8 @@ local function check_load_options(options)
         near and ("did you mean %q?"):format(near) or "the one option is untrusted")
     end
     if type(value) ~= "boolean" then
-      fail("invalid", ("policy: untrusted must be true or false, not a %s"):format(type(value)))
+      fail("invalid", ("policy: untrusted must be true or false, not a %s"):format(type(value)),
+        "write { untrusted = true }, or leave it out")
     end
   end
 end
@@ -197,7 +201,7 @@ function policy.policy(name_or_path, options)
     error(("mooncage: policy: the name must be a string, not a %s"):format(type(name_or_path)), 2)
   end
   if name_or_path:find("%z") then
-    fail("invalid", "policy: the name holds a NUL byte")
+    fail("invalid", "policy: the name holds a NUL byte", "name a file, or a policy by its name")
   end
   if options ~= nil and type(options) ~= "table" then
     error(("mooncage: policy: options must be a table, not a %s"):format(type(options)), 2)

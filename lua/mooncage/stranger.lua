@@ -32,7 +32,8 @@ end
 ---@return function
 function stranger.make(source, path, options, check)
   if options ~= nil and type(options) ~= "table" then
-    no("invalid", ("%s: its options must be a table, not a %s"):format(path, type(options)))
+    no("invalid", ("%s: its options must be a table, not a %s"):format(path, type(options)),
+      "give them as { OPTION = VALUE }")
   end
   if source:sub(1, 1) == "\27" then
     no("invalid", path .. ": is bytecode, not Lua text", "give the source text of the file")
@@ -40,7 +41,8 @@ function stranger.make(source, path, options, check)
   local plain, text = pcall(core.encode, options or {})
   if not plain then
     no("invalid", ("%s: its options must be plain data: %s"):format(path,
-      text:match "options%S*: .*$" or text:match "value%S*: .*$" or text))
+      text:match "options%S*: .*$" or text:match "value%S*: .*$" or text),
+      "an untrusted policy takes texts, numbers, true and false, and tables of these")
   end
   local handle = core.stranger(core.encode {
     name = path, source = source, options = options or {}, check = check,

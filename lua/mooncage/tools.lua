@@ -182,7 +182,9 @@ local function find(session, name)
     return {
       run = function(args, ...)
         local wrong = misfit(name, args)
-        if wrong then return nil, core.error("invalid", wrong) end
+        if wrong then
+          return nil, core.error("invalid", wrong, "the arguments are in docs/guard.md")
+        end
         return builtin[name](args, ...)
       end,
       on_host = false,
@@ -191,16 +193,18 @@ local function find(session, name)
   local names = {}
   for each in pairs(builtin) do names[#names + 1] = each end
   for each in pairs(own) do names[#names + 1] = each end
+  table.sort(names)
   local near = core.nearest(name, names)
   return nil, core.error("not_found", ("there is no tool '%s'"):format(name:sub(1, 40)),
-    near and ("did you mean '%s'?"):format(near) or nil)
+    near and ("did you mean '%s'?"):format(near)
+      or "there are " .. table.concat(names, ", ") .. "; give others as `tools`")
 end
 
 ---An error of a tool: what it returned as one, or threw.
 local function thrown(name, err)
   if type(err) == "table" and type(rawget(err, "message")) == "string" then return err end
   local text = type(err) == "string" and err or "it threw a value of type " .. type(err)
-  return core.error("internal", ("tool %s: %s"):format(name, text))
+  return core.error("internal", ("tool %s: %s"):format(name, text), "correct the tool's function")
 end
 
 ---Runs one with the commands of this task counted as its.

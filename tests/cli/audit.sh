@@ -32,6 +32,8 @@ check "tail" gives 0 2 'mooncage audit tail -n 2 | wc -l'
 check "of one kind" gives 0 close 'mooncage --json audit tail --op close | python3 -c "import json,sys; print(json.loads(sys.stdin.readline())[\"op\"])"'
 check "stats" json_is 0 'd["total"]["sessions"] == 1 and d["total"]["exec_count"] == 1 and d["total"]["open"] == 0' \
   'mooncage --json audit stats'
+check "a kind that there is none of" gives 2 '' 'mooncage audit show --op exce' 'did you mean exec?'
+check "a kind that is like none" gives 2 '' 'mooncage audit tail --op xyzzyx' 'there are select, open'
 check "an action must be said" gives 2 '' 'mooncage audit' 'tail, show, verify, stats'
 check "no such log" gives 125 '' 'mooncage audit show nothing.jsonl' 'nothing.jsonl'
 check "a key is not for the command line" gives 2 '' 'mooncage audit verify --hmac-key topsecret 2>&1 | grep -v topsecret >&2; exit ${PIPESTATUS[0]}' '@env:NAME'

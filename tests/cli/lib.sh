@@ -25,6 +25,9 @@ gives() {
   fi
 }
 
+# config FILE TEXT: a configuration.
+config() { printf '%s\n' "$2" >"$1"; }
+
 # shows TEXT SCRIPT: exits 0 and its output holds TEXT.
 shows() {
   local text=$1 script=$2 got code

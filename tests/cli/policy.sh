@@ -134,6 +134,13 @@ check "explain: as another tool" explains 126 'd["by"] == "allowed_tools" and "o
 check "explain agrees with run" gives 126 '' 'mooncage --config g.lua run -- rm -rf /' 'not known'
 check "explain, for people" shows 'guardrail     allow (rule reads)' 'mooncage --config g.lua policy explain -- ls'
 check "explain without a configuration" shows 'there is no guardrail' 'mooncage policy explain -- ls'
+check "explain: a program without a name" gives 2 '' "mooncage policy explain -- ''" 'the command is empty'
+printf 'return { tenants = function(t) print("asked") return {} end,\n  guardrail = function(c) return { rewrite = c.argv[1] == "a" and {} or { "" } } end }\n' >odd.lua
+check "explain: no function is asked of an id that is none" gives 2 '' 'mooncage --config odd.lua policy explain --tenant a/b -- ls' 'byte 2 is no letter'
+for word in a b; do
+  check "explain: a rewrite that run refuses ($word)" gives 126 '*' "mooncage --config odd.lua policy explain --tenant x -- $word | grep 'deny: its rewrite is no list'; exit \${PIPESTATUS[0]}"
+done
+check "a policy that is no file" gives 2 '' 'mooncage policy check /dev/null' 'the policy /dev/null is no ordinary file'
 check "explain needs a command" gives 2 '' 'mooncage policy explain' 'policy explain needs a command after --'
 cat >pol/g.lua <<'LUA'
 return function() return function(c) return c.words ~= nil, c.shell and "text", "words" end end

@@ -200,7 +200,8 @@ local function each_event(path, fn)
   end
   file:close()
   if bad > 0 then
-    output.warn(("%s: %d lines are no audit events; see mooncage audit verify"):format(path, bad))
+    output.warn(("%s: %s no audit events; see mooncage audit verify"):format(path,
+      bad == 1 and "1 line is" or bad .. " lines are"))
   end
   return true
 end
@@ -409,7 +410,27 @@ end
 
 local actions = { tail = tail, show = show, verify = verify, stats = stats }
 
+-- As in docs/audit.md.
+local OPS = { "select", "open", "close", "exec", "pty", "tool", "guardrail", "read", "write",
+  "snapshot", "restore", "net",
+  "expose", "limit", "hook_error", "reap", "recovered" }
+
+---A kind that there is none of would only ever show nothing.
+local function check_op(op)
+  for _, each in ipairs(OPS) do
+    if op == nil or op == each then return true end
+  end
+  local near = core.nearest(op, OPS)
+  return nil, core.error("invalid", ("--op %s: there is no such kind of event"):format(op),
+    near and ("did you mean %s?"):format(near) or "there are " .. table.concat(OPS, ", "))
+end
+
 function audit.main(line)
+  local known, wrong = check_op(line.flags.op)
+  if not known then
+    output.error(wrong)
+    return exit.of_error(wrong)
+  end
   local status, err = actions[table.remove(line.words, 1)](line)
   if status then return status end
   output.error(err)

@@ -21,7 +21,8 @@ local function start(flags)
   local reply, why = system.spawn_keeper { flags = flags, copies = copies }
   local card = reply and mooncage.json.decode(reply)
   if type(card) ~= "table" then
-    return nil, { code = "internal", message = why or "the keeper gave no answer that makes sense" }
+    return nil, { code = "internal", message = why or "the keeper gave no answer that makes sense",
+      fix = "try it with `mooncage run` and the same flags, which says more" }
   end
   if card.error then return nil, card.error end
   return card

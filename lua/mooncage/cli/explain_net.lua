@@ -38,9 +38,11 @@ local function overrides_of(config)
   local key = plain.tenant and require("mooncage.cli.system").sha256(plain.tenant):sub(1, 32)
   local ok, answer = pcall(decide.answerers.tenant, functions,
     { tenant = plain.tenant or core.null, key = key or core.null })
-  if not ok then return nil, core.error("command_denied", "tenants: " .. answer.message) end
+  if not ok then return nil, core.error("command_denied", "tenants: " .. answer.message,
+    answer.fix or "correct the function") end
   if not answer.overrides then
-    return nil, core.error("command_denied", "tenants: " .. (answer.denied or "it gave no reason"))
+    return nil, core.error("command_denied", "tenants: " .. (answer.denied or "it gave no reason"),
+      "name another tenant with --tenant, or change the configuration's `tenants`")
   end
   return { network = answer.overrides.network }
 end
@@ -77,7 +79,8 @@ return function(line)
     target = line.words[1], address = flags.address,
   }
   local ok, answer, why = pcall(core.explain_net, request)
-  if not ok then answer, why = nil, core.error("invalid", "network: " .. tostring(answer)) end
+  if not ok then answer, why = nil, core.error("invalid", "network: " .. tostring(answer),
+    "see docs/network.md for what a policy holds") end
   if not answer then return nil, sandbox.locate(why, path, flags) end
   if not output.is_json() then
     print_answer(answer)

@@ -30,7 +30,10 @@ end
 ---The ids that have files, sorted.
 local function ids_in(directory)
   local names, why = system.list(directory)
-  if not names then return nil, { code = "unavailable", message = why } end
+  if not names then
+    return nil, { code = "unavailable", message = why,
+      fix = "make it a directory of yours (chmod 700), or remove it" }
+  end
   local ids = {}
   for _, name in ipairs(names) do
     local id = name:match "^(.+)%.json$"
@@ -180,7 +183,10 @@ function keepers.announce(session, ends_at)
   local text = core.encode(card)
   local path = ("%s/%s.json"):format(directory, session.id)
   local ok, why = system.write_private(path, text)
-  if not ok then return nil, { code = "unavailable", message = why } end
+  if not ok then
+    return nil, { code = "unavailable", message = why,
+      fix = "make room there, or let this user write it" }
+  end
   return true
 end
 

@@ -94,6 +94,10 @@ local function of_guardrail(functions, command)
   if not ok then
     return { step = "guardrail", decision = "deny", reason = "it failed: " .. verdict.message }
   end
+  if verdict.rewrite and (verdict.rewrite[1] or "") == "" then
+    return { step = "guardrail", decision = "deny",
+      reason = "its rewrite is no list of arguments" }
+  end
   return {
     step = "guardrail",
     decision = decision_of(verdict),
@@ -170,8 +174,13 @@ end
 ---@param line mooncage.cli.Line
 ---@return integer? status, table? err
 return function(line)
-  local config, err = sandbox.config(line.flags)
+  local config, err, path = sandbox.config(line.flags)
   if not config then return nil, err end
+  if line.rest[1] == "" then
+    return nil, core.error("invalid", "the command is empty", "name the program to run")
+  end
+  local sound, wrong = mooncage._resolve(config) -- before any function of it is asked
+  if not sound then return nil, sandbox.locate(wrong, path, line.flags) end
   local steps, commands, unclear = explain(line, config)
   local last = steps[#steps]
   if output.is_json() then

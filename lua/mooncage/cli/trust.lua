@@ -63,13 +63,15 @@ function trust.add(path)
     return nil, { code = code, message = message, fix = fix }
   end
   local text, why = system.read_file(path, MOST)
-  if not text then return failed("not_found", why, "name a file that is there") end
+  if not text then
+    return failed("not_found", why, "name a file that is there, and no directory")
+  end
   local chunk, wrong = load(text:gsub("^#[^\n]*", "", 1), "@" .. path, "t")
   if not chunk then
     return failed("invalid", wrong, "only a Lua text can be a configuration")
   end
   local real, lost = system.real_path(path)
-  if not real then return failed("not_found", lost) end
+  if not real then return failed("not_found", lost, "name a file that is there") end
   if real:find "[%c]" then
     return failed("invalid", "a path with control characters cannot be trusted", "rename it")
   end
@@ -84,7 +86,8 @@ function trust.add(path)
   trusted[real] = hash
   local ok, unwritten = write_list(list, trusted)
   if not ok then
-    return failed("unavailable", "cannot keep what is trusted: " .. tostring(unwritten))
+    return failed("unavailable", "cannot keep what is trusted: " .. tostring(unwritten),
+      "set XDG_STATE_HOME to a place that can be written")
   end
   return { path = real, sha256 = hash }
 end
