@@ -150,7 +150,7 @@ local function finish(session, ok, ...)
   if not ok or (first == nil and why ~= nil) then session:unsuccessful() end
   local closed, err = session:close()
   if not ok then
-    local thrown = ...
+    local thrown = first
     error(type(thrown) == "string" and core.struck(thrown) or thrown, 0)
   end
   local failed = select("#", ...) > 0 and (...) == nil

@@ -1,7 +1,6 @@
 # config.sh: configuration files: where they are looked for, what is wrong with them.
 # Sourced by run.
 
-
 config c.lua 'return { environment = { A = "from file" }, limits = { exec_s = 20 } }'
 check "--config" gives 0 'from file' "mooncage --config c.lua run -- sh -c 'echo \$A'"
 check "MOONCAGE_CONFIG" gives 0 'from file' "MOONCAGE_CONFIG=c.lua mooncage run -- sh -c 'echo \$A'"
