@@ -66,6 +66,7 @@ static void session_free(mcg_session *session)
   json_decref(session->warnings);
   mcg_netring_free(session->net_ring);
   free(session->directory);
+  json_decref(session->given);
   free(session->parent);
   free(session);
 }
@@ -184,8 +185,9 @@ typedef struct opening {
   mcg_choice *choice; /* where there is something to choose, or somebody to ask; else NULL */
   json_t *question;   /* for the selector, or NULL */
   json_t *root; /* the configuration as it was given, where a tenant may change it; else NULL */
-  bool pooled;  /* a parked sandbox will do */
-  bool settled; /* for whom it is, and so with which configuration */
+  mcg_session *origin; /* the workspace is to be a copy of that one's; or NULL */
+  bool pooled;         /* a parked sandbox will do */
+  bool settled;        /* for whom it is, and so with which configuration */
   bool
       untold; /* what was decided of the candidates is to be logged, once it is known of which session */
   mcg_session_done done;
@@ -272,11 +274,18 @@ static int open_place(mcg_session *session, mcg_error **err)
   return rc;
 }
 
-/* `placed`: it was not the place that failed. */
-static int open_all(mcg_session *session, bool *placed, mcg_error **err)
+static int open_furnish(const opening *self, mcg_error **err)
 {
+  if (self->origin) return mcg_snapshot_copy(self->origin, self->session, err);
+  return mcg_snapshot_furnish(self->session, err);
+}
+
+/* `placed`: it was not the place that failed. */
+static int open_all(opening *self, bool *placed, mcg_error **err)
+{
+  mcg_session *session = self->session;
   *placed = open_place(session, err) == 0;
-  if (!*placed || mcg_egress_start(session, err) < 0 || mcg_snapshot_furnish(session, err) < 0 ||
+  if (!*placed || mcg_egress_start(session, err) < 0 || open_furnish(self, err) < 0 ||
       mcg_quota_start(session, err) < 0 || mcg_session_deadline(session, err) < 0) {
     open_undo(session);
     return -1;
@@ -418,7 +427,7 @@ static int open_once(opening *self, bool *placed, mcg_error **err)
     return -1;
   }
   self->untold = false;
-  int rc = open_all(session, placed, err);
+  int rc = open_all(self, placed, err);
   mcg_audit_finish(
       op, &(mcg_event){.error = rc < 0 ? *err : NULL, .enforcement = session->enforcement});
   return rc;
@@ -474,24 +483,31 @@ static int open_run(void *arg, mcg_error **err)
   return open_tell(self->session, err);
 }
 
+/* The session, where it stands; what its opening took is let go of. */
+static mcg_session *open_over(opening *self, mcg_error *error)
+{
+  mcg_session *session = self->session;
+  bool several = self->choice && self->choice->listed;
+  mcg_choice_free(self->choice);
+  json_decref(self->question);
+  if (!error) {
+    session->given = self->root;
+    return session;
+  }
+  json_decref(self->root);
+  if (self->settled && !several) mcg_error_set_backend(error, session->config->backend->id);
+  if (session->state == MCG_SESSION_STARTING)
+    mcg_session_discard(session);
+  else
+    mcg_session_unref(session); /* it is closed, or being closed, by a hook that saw it */
+  return NULL;
+}
+
 static void open_complete(void *arg, mcg_error *error)
 {
   opening self = *(opening *)arg;
   free(arg);
-  mcg_session *session = self.session;
-  bool several = self.choice && self.choice->listed;
-  mcg_choice_free(self.choice);
-  json_decref(self.question);
-  json_decref(self.root);
-  if (error) {
-    if (self.settled && !several) mcg_error_set_backend(error, session->config->backend->id);
-    if (session->state == MCG_SESSION_STARTING)
-      mcg_session_discard(session);
-    else
-      mcg_session_unref(session); /* it is closed, or being closed, by a hook that saw it */
-    session = NULL;
-  }
-  self.done(self.data, session, error);
+  self.done(self.data, open_over(&self, error), error);
 }
 
 /* `take_config` is the session's, also on failure. */
@@ -601,6 +617,24 @@ int mcg_session_open_here(mcg_engine *engine, const char *config, mcg_session **
   session_unlink(session);
   drop(session);
   return -1;
+}
+
+int mcg_session_open_copy(mcg_session *origin, mcg_session **out, mcg_error **err)
+{
+  unsigned asks = origin->counsel ? origin->counsel->deciders.asks : 0;
+  auto_free char *text =
+      json_dumps(origin->given ? origin->given : origin->config->root, JSON_COMPACT);
+  opening self;
+  if (!text) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session");
+  mcg_session *session = session_plan(origin->engine, text, strlen(text), asks, &self, err);
+  if (!session) return -1;
+  self.pooled = true;
+  self.origin = origin;
+  session->counsel = mcg_counsel_ref(origin->counsel);
+  mcg_session_enlist(session);
+  int rc = open_run(&self, err);
+  *out = open_over(&self, rc < 0 ? *err : NULL);
+  return rc;
 }
 
 /* ---- close -------------------------------------------------------------------------------- */

@@ -45,8 +45,9 @@ struct mcg_session {
   mcg_wait execs_gone;           /* close waits here */
   mcg_close_waiter *waiters;
   mcg_error *close_error;
-  char *
-      parent; /* "ID@VERSION" of the snapshot that it was last restored from or saved as; or NULL */
+  json_t *given;     /* the configuration before its tenant's part; or NULL: it is config->root */
+  bool forked;       /* it began as a copy of another one, and leaves no snapshot */
+  char *parent;      /* "ID@VERSION" that it was last restored from or saved as; or NULL */
   bool unsuccessful; /* what it was for has failed, says its host */
   /* usage */
   uint64_t exec_count, exec_ns, cpu_us, place_cpu_us, maxrss_kb, place_peak;
@@ -78,6 +79,8 @@ void mcg_session_let_go(mcg_session *session);
 /* Opening and closing for the engine's own use, from a fiber that waits for it. */
 int mcg_session_open_here(mcg_engine *engine, const char *config, mcg_session **out,
                           mcg_error **err) MCG_PARKS;
+/* A session of the same configuration, whose workspace is a copy; the host that decides is the same. */
+int mcg_session_open_copy(mcg_session *origin, mcg_session **out, mcg_error **err) MCG_PARKS;
 int mcg_session_close_here(mcg_session *session, mcg_error **err) MCG_PARKS; /* shielded */
 /* network.c: the value of the key `network`; also through a keeper. */
 int mcg_session_change_network(mcg_session *session, const json_t *network,

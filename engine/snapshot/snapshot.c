@@ -57,12 +57,14 @@ static const char *beneath(const char *directory, const char *path)
 }
 
 /* pack's arguments: what the caller and the configuration leave out, what is ephemeral, and what is the
- * host's and only shown in the workspace. */
-static int pack_words(mcg_session *session, const json_t *extra, words *out, mcg_error **err)
+ * host's and only shown in the workspace. `all`: only the last. */
+static int pack_words(mcg_session *session, bool all, const json_t *extra, words *out,
+                      mcg_error **err)
 {
   const mcg_config *config = session->config;
-  const json_t *lists[] = {config->snapshots.exclude, extra};
-  size_t entries = config->manifest ? config->manifest->count : 0, binds = config->plan.bind_count;
+  const json_t *lists[] = {all ? NULL : config->snapshots.exclude, extra};
+  size_t entries = config->manifest && !all ? config->manifest->count : 0,
+         binds = config->plan.bind_count;
   size_t patterns = json_array_size(lists[0]) + json_array_size(lists[1]);
   *out = (words){.list = calloc(patterns + entries + binds + 3, sizeof *out->list),
                  .made = calloc(entries + binds + 1, sizeof *out->made)};
@@ -161,7 +163,7 @@ static int pack_into(saving *self, mcg_error **err)
 {
   mcg_session *session = self->session;
   words arguments;
-  if (pack_words(session, self->spec->exclude, &arguments, err) < 0) return -1;
+  if (pack_words(session, false, self->spec->exclude, &arguments, err) < 0) return -1;
   self->pack =
       (mcg_builtin){.argv = arguments.list, .sink = save_bytes, .ready = save_ready, .data = self};
   self->put->on_ready = save_more;
@@ -400,11 +402,43 @@ int mcg_snapshot_furnish(mcg_session *session, mcg_error **err)
   return mcg_snapshot_restore(session, &spec, &metadata, err);
 }
 
+typedef struct copying {
+  mcg_session *from, *to;
+} copying;
+
+static int copy_run(void *arg, mcg_error **err)
+{
+  copying *self = arg;
+  words arguments;
+  if (mcg_session_alive(self->from, err) < 0 || check_own(self->to, err) < 0 ||
+      pack_words(self->from, true, NULL, &arguments, err) < 0)
+    return -1;
+  mcg_builtin pack = {.argv = arguments.list};
+  mcg_builtin unpack = {.argv = (const char *const[]){"unpack", ".", NULL}, .max_output = 4096};
+  int rc = mcg_builtin_pipe(self->from->engine, self->from->stream, &pack, self->to->stream,
+                            &unpack, err);
+  free(unpack.output);
+  words_free(&arguments);
+  return rc;
+}
+
+int mcg_snapshot_copy(mcg_session *origin, mcg_session *session, mcg_error **err)
+{
+  copying self = {origin, session};
+  auto_json json_t *detail = json_pack("{s:s, s:s}", "call", "fork", "fork", session->id);
+  session->forked = true;
+  if (mcg_audit_around(origin, &(mcg_event){.op = "read", .path = ".", .detail = detail}, copy_run,
+                       &self, err) < 0)
+    return mcg_wrap(err, "copy the workspace");
+  session->parent = origin->parent ? strdup(origin->parent) : NULL;
+  return 0;
+}
+
 int mcg_snapshot_leave(mcg_session *session, mcg_error **err)
 {
   const mcg_snapshots *set = &session->config->snapshots;
   bool well = !session->ended && !session->unsuccessful;
-  if (!set->id || set->save == MCG_SAVE_NEVER || !session->stream) return 0;
+  if (!set->id || set->save == MCG_SAVE_NEVER || session->forked || !session->stream) return 0;
   if (set->save == MCG_SAVE_ON_SUCCESS && !well) return 0;
   if (mcg_stream_kill_all(session->stream, err) < 0) return mcg_wrap(err, "snapshot %s", set->id);
   mcg_snapshot_spec spec = spec_of(session->config);

@@ -22,6 +22,8 @@ int mcg_snapshot_restore(mcg_session *session, const mcg_snapshot_spec *spec, js
 
 /* A session that opens: the snapshot of its configuration, or its manifest. */
 int mcg_snapshot_furnish(mcg_session *session, mcg_error **err) MCG_PARKS;
+/* One that opens as a copy of another: the workspace of that one, as it is. */
+int mcg_snapshot_copy(mcg_session *origin, mcg_session *session, mcg_error **err) MCG_PARKS;
 /* One that closes, whose sandbox still stands: saves where its configuration says so. */
 int mcg_snapshot_leave(mcg_session *session, mcg_error **err) MCG_PARKS;
 

@@ -140,6 +140,47 @@ int mcg_session_restore(mcg_session *session, const char *request, size_t len, m
   return -1;
 }
 
+/* ---- a copy of a session ------------------------------------------------------------------ */
+
+typedef struct forking {
+  mcg_session *origin, *copy;
+  mcg_session_done done;
+  void *data;
+} forking;
+
+static int fork_run(void *arg, mcg_error **err)
+{
+  forking *self = arg;
+  if (mcg_session_alive(self->origin, err) < 0) return -1;
+  return mcg_session_open_copy(self->origin, &self->copy, err);
+}
+
+static void fork_complete(void *arg, mcg_error *error)
+{
+  forking self = *(forking *)arg;
+  free(arg);
+  self.done(self.data, error ? NULL : self.copy, error);
+  mcg_session_let_go(self.origin);
+}
+
+int mcg_session_fork(mcg_session *session, mcg_session_done done, void *data, mcg_op **op,
+                     mcg_error **err)
+{
+  if (mcg_session_alive(session, err) < 0) return -1;
+  if (session->remote)
+    return mcg_fail(err, MCG_UNSUPPORTED, "use snapshot, and restore it in a new session",
+                    "a session that a keeper holds cannot be forked by who took it up");
+  forking *self = malloc(sizeof *self);
+  if (!self) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for an operation");
+  *self = (forking){.origin = session, .done = done, .data = data};
+  if (mcg_op_start(session->engine, fork_run, fork_complete, self, op, err) < 0) {
+    free(self);
+    return -1;
+  }
+  mcg_session_hold(session);
+  return 0;
+}
+
 void mcg_session_unsuccessful(mcg_session *session)
 {
   session->unsuccessful = true;

@@ -227,6 +227,7 @@ mcg_lua_session *mcg_lua_check_session(lua_State *L,
                                        int index); /* raises when the engine is gone */
 int mcg_lua_session_open(lua_State *L);
 int mcg_lua_session_resume(lua_State *L);
+int mcg_lua_session_fork(lua_State *L); /* core.fork(session) */
 int mcg_lua_select(lua_State *L);
 int mcg_lua_live(lua_State *L);
 int mcg_lua_session_methods(lua_State *L);   /* core.session_methods() -> the table, for more */

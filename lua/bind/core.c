@@ -224,6 +224,7 @@ static int leave(lua_State *L)
 static const luaL_Reg functions[] = {
     {"open", mcg_lua_session_open},
     {"resume", mcg_lua_session_resume},
+    {"fork", mcg_lua_session_fork},
     {"spawn", mcg_lua_task_spawn},
     {"join", mcg_lua_task_join},
     {"run", mcg_lua_task_run},

@@ -207,6 +207,18 @@ int mcg_lua_session_resume(lua_State *L)
   return mcg_lua_started(L, task, ticket, rc, err);
 }
 
+/* core.fork(session) -> another session | nil, err */
+int mcg_lua_session_fork(lua_State *L)
+{
+  mcg_lua_session *s = mcg_lua_check_session(L, 1);
+  mcg_task *task = mcg_lua_enter(L);
+  if (mcg_lua_is_canceled(task)) return mcg_lua_canceled(L, task);
+  mcg_error *err = NULL;
+  mcg_ticket *ticket = mcg_lua_ticket(L, task);
+  int rc = mcg_session_fork(s->session, on_open, ticket, &ticket->op, &err);
+  return mcg_lua_started(L, task, ticket, rc, err);
+}
+
 /* core.live() -> counts: sessions this state still holds open, tasks that are not over. */
 int mcg_lua_live(lua_State *L)
 {

@@ -104,6 +104,13 @@ function mooncage.resume(state, config)
   return session, err
 end
 
+---session:fork(): the functions of its config are the fork's, too.
+core.session_methods().fork = function(session)
+  local fork, err = core.fork(session)
+  if fork then core.functions_of(fork, core.functions_of(session)) end
+  return fork, err
+end
+
 ---The candidate that mooncage.open would take first, and what is said of each; opens nothing.
 ---@param config mooncage.Config?
 ---@return mooncage.Candidate? candidate, table explanation_or_err, mooncage.Explanation? why

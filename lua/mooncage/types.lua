@@ -652,6 +652,11 @@ function Session:snapshot(id, options) end
 ---@return mooncage.Snapshot? metadata, mooncage.Error? err
 function Session:restore(id, options) end
 
+---Another session of the same configuration, whose workspace is a copy of this one's as it is now. Close it like
+---any other. It begins with no snapshot, and leaves none. Waits.
+---@return mooncage.Session? fork, mooncage.Error? err
+function Session:fork() end
+
 ---What the session was for has failed: with snapshot.save = "on_success" it is not saved when it closes.
 function Session:unsuccessful() end
 

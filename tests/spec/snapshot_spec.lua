@@ -603,6 +603,63 @@ describe("the snapshots of", function()
     end)
   end)
 
+  describe("a fork", function()
+    it("begins as a copy and goes its own way", function()
+      local started = 0
+      local config = {
+        tenant = "t", run_id = "r", labels = { a = "b" }, snapshot = { id = "work" },
+        manifest = { files = { temporary = { content = "t", ephemeral = true } } },
+        hooks = { on_sandbox_start = function() started = started + 1 end },
+        guardrail = function(command) return command.words[1] ~= "rm", "no" end,
+        tools = { mine = function(_, session) return session.id end },
+        tenants = function() return { quota = { sessions = 2 } } end,
+      }
+      with(config, function(session)
+        assert(session:mkdir "d")
+        assert(session:write("d/f", "one"))
+        assert(session:exec { "ln", "-s", "d/f", "l" })
+        local fork = assert(session:fork())
+        assert.equal(2, started)
+        assert.not_equal(session.id, fork.id)
+        assert.equal("t", fork.tenant)
+        assert.same({ a = "b" }, fork.labels)
+        assert.equal("one", fork:read "l")
+        assert.equal("t", fork:read "temporary")
+        assert(fork:write("d/f", "two"))
+        assert.equal("one", session:read "d/f")
+        assert.equal("command_denied", select(2, fork:exec "rm -rf d").code)
+        assert.equal(fork.id, fork:call_tool "mine")
+        local none, err = session:fork() -- its tenant has two
+        assert.is_nil(none)
+        assert.equal("quota", err.code)
+        assert(fork:close())
+        assert.is_nil((store:of({ tenant = "t" }):show "work"))
+      end)
+      assert.is_true(store:of({ tenant = "t" }):exists "work")
+    end)
+
+    it("is refused where the workspace is the host's", function()
+      support.host(("mkdir %s/mine"):format(directory))
+      with({ backend = mooncage.subprocess { working_directory = directory .. "/mine" } },
+        function(session)
+          local fork, err = session:fork()
+          assert.is_nil(fork)
+          assert.equal("snapshot_unsupported", err.code)
+        end)
+    end)
+
+    for _, each in ipairs(support.sandboxes()) do
+      it("works on " .. each.name, function()
+        with({ backend = each.backend() }, function(session)
+          assert(session:write("f", ("x"):rep(3000000)))
+          local fork = assert(session:fork())
+          assert.equal(3000000, #fork:read "f")
+          assert(fork:close())
+        end)
+      end)
+    end
+  end)
+
   describe("a session that is kept", function()
     it("are taken and brought back by who took it up", function()
       with({ tenant = "t" }, function(session)

@@ -540,6 +540,12 @@ MCG_API int mcg_session_snapshot(mcg_session *session, const char *request, size
  * `snapshot_unsupported`. An error after the emptying says that the workspace is emptied. */
 MCG_API int mcg_session_restore(mcg_session *session, const char *request, size_t len,
                                 mcg_text_done done, void *data, mcg_op **op, mcg_error **err);
+/* Another session of the same configuration, whose workspace is a copy of this one's as it is now, what is
+ * ephemeral included. No store is needed. It is opened like any other (candidates are chosen, its tenant is
+ * asked about, quotas hold, hooks are told), begins with no snapshot and leaves none. A workspace that is the host's:
+ * `snapshot_unsupported`; a session that was taken up from a keeper: `unsupported`. */
+MCG_API int mcg_session_fork(mcg_session *session, mcg_session_done done, void *data, mcg_op **op,
+                             mcg_error **err);
 /* What the session was for has failed: snapshot.save = "on_success" saves nothing when it closes. Without
  * this a session succeeds that is closed by its host, and did not end by itself. */
 MCG_API void mcg_session_unsuccessful(mcg_session *session);
