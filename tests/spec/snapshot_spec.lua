@@ -379,8 +379,8 @@ describe("the snapshots of", function()
       }
       local exclude = { ".env", "build", "**/*.o", "deep/*/x" }
       assert(once({ id = "work", exclude = exclude }, function(session)
-        session:exec [[mkdir -p .aws build/sub deep/1/x deep/1/y sub; echo 1 > .env; echo 1 > sub/.env
-          echo 1 > build/sub/f; echo 1 > a.o; echo 1 > sub/b.o; echo 1 > deep/1/x/f]]
+        session:exec [[mkdir -p .aws build/sub deep/1/x deep/1/y sub
+          echo 1 > .env; echo 1 > sub/.env; echo 1 > build/sub/f; echo 1 > a.o; echo 1 > sub/b.o; echo 1 > deep/1/x/f]]
         return true
       end, { manifest = manifest, labels = { note = secret } }))
       local data, metadata = assert(store:load "work")
@@ -427,7 +427,7 @@ describe("the snapshots of", function()
       support.host(("mkdir %s; echo host > %s/file"):format(mine, mine))
       for _, more in ipairs {
         { backend = mooncage.subprocess { working_directory = mine } },
-        { backend = mooncage.jail { binds = { mine .. ":/mine:rw" }, working_directory = "/mine" } },
+        { backend = mooncage.jail { binds = { mine .. ":/m:rw" }, working_directory = "/m" } },
         { project = mine },
       } do
         more.snapshot_store = store

@@ -55,7 +55,7 @@ typedef struct client {
   int server_pid;
   char failed[64];
   char mechanisms[2048]; /* of HELLO, a line each */
-  unsigned pongs;
+  unsigned pongs, all_gone;
   job jobs[JOBS_MAX];
   unsigned job_count;
 } client;
@@ -199,6 +199,10 @@ static void client_take(client *c, const mcg_frame *frame, const uint8_t *body, 
   }
   if (frame->type == MCG_F_PONG) {
     c->pongs++;
+    return;
+  }
+  if (frame->type == MCG_F_GONE && frame->channel == 0) {
+    c->all_gone++;
     return;
   }
   job *j = client_job(c, frame->channel);

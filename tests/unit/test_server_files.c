@@ -309,6 +309,20 @@ static void test_remove(void **state)
   assert_int_equal(builtin(p, "remove", "keep/..")->error, EINVAL);
 }
 
+static void test_empty(void **state)
+{
+  place *p = *state;
+  shell(p->dir, "mkdir -p keep t/a/b t/c; echo x > keep/x; ln -s ../keep t/link; echo > t/a/b/f; "
+                "chmod 555 t/a; mkfifo t/fifo; echo > t/.hidden; chmod 750 t");
+  assert_int_equal(builtin(p, "empty", "t")->code, 0);
+  assert_int_equal(shell(p->dir, "test -z \"$(ls -A t)\" && test $(stat -c %%a t) = 750"), 0);
+  assert_int_equal(builtin(p, "empty", "t")->code, 0);
+  assert_int_equal(builtin(p, "empty", "keep/x")->error, ENOTDIR);
+  assert_int_equal(builtin(p, "empty", "none")->error, ENOENT);
+  assert_int_equal(builtin(p, "empty", ".")->code, 0);
+  assert_int_equal(shell(p->dir, "test -z \"$(ls -A)\""), 0);
+}
+
 /* Deeper than PATH_MAX can name. */
 static void test_deep_tree(void **state)
 {
@@ -434,6 +448,17 @@ static void test_pack_leaves_out(void **state)
   assert_int_equal(
       shell(p->dir, "test \"$(tar tf out.tar | sort | tr '\\n' ' ')\" = './ f nodes/ nodes/x '"),
       0);
+}
+
+static void test_pack_leaves_out_patterns(void **state)
+{
+  place *p = *state;
+  shell(p->dir, "mkdir -p 't/a*b' t/aXb t/d/1/x t/d/2/y t/s/n t/n; cd t; touch a.o s/b.o s/n/f n/f "
+                "'a*b/f' aXb/f d/1/x/f d/2/y/f '[x]' x");
+  save(p, "out.tar", builtin(p, "pack", "t", "a\\*b", "**/*.o", "d/*/x", "**/n/", "\\[x\\]"));
+  assert_int_equal(shell(p->dir, "test \"$(tar tf out.tar | LC_ALL=C sort | tr '\\n' ' ')\" = "
+                                 "'./ aXb/ aXb/f d/ d/1/ d/2/ d/2/y/ d/2/y/f s/ x '"),
+                   0);
 }
 
 static void test_pack_one_file(void **state)
@@ -662,12 +687,14 @@ int main(void)
       ONE(test_list_and_stat),
       ONE(test_mkdir),
       ONE(test_remove),
+      ONE(test_empty),
       ONE(test_deep_tree),
       ONE(test_move),
       ONE(test_disk),
       BOTH(test_processes),
       BOTH(test_pack_read_by_tar),
       ONE(test_pack_leaves_out),
+      ONE(test_pack_leaves_out_patterns),
       ONE(test_pack_one_file),
       ONE(test_pack_strict),
       BOTH(test_unpack_written_by_tar),

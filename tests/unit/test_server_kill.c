@@ -264,6 +264,38 @@ static void test_attached_client(void **state)
   assert_int_equal(marked(three), 0);
 }
 
+/* KILL on channel 0: whoever's command it is, and what it left behind; built-ins go on. */
+static void test_kill_of_all(void **state)
+{
+  client *c = *state;
+  char marks[4][64];
+  for (int i = 0; i < 4; i++) strcpy(marks[i], new_mark());
+  client *other = c->carrier ? c : attach(c);
+  job *mine = start_marked(c, 0, marks[0], "(setsid sleep 600 &); echo up; sleep 600");
+  job *theirs = start_marked(other, 0, marks[1], "trap '' TERM HUP; echo up; sleep 600");
+  job *detached = start_marked(other, MCG_EXEC_DETACH, marks[2], "exec sleep 600");
+  job *over = start_marked(c, 0, marks[3], "sleep 600 & echo up");
+  job *builtin = job_start(c, MCG_EXEC_BUILTIN, "write", "file", "644", NULL);
+  client_until(c, mine->len[1] && over->exited && builtin->started);
+  client_until(other, theirs->len[1] && detached->started);
+  until_marked(marks[2], 1);
+  until_marked(marks[3], 1);
+  client_send(c, MCG_F_KILL, 0, 0, NULL);
+  client_until(c, c->all_gone == 1);
+  for (int i = 0; i < 4; i++) assert_int_equal(marked(marks[i]), 0);
+  job_finish(c, mine);
+  job_finish(c, over);
+  job_finish(other, theirs);
+  assert_int_equal(theirs->signo, SIGKILL);
+  job_write(c, builtin, "text", 4);
+  job_close_stdin(c, builtin);
+  job_finish(c, builtin);
+  assert_int_equal(builtin->code, 0);
+  client_send(c, MCG_F_KILL, 0, 0, NULL); /* there is nothing */
+  client_until(c, c->all_gone == 2);
+  if (other != c) client_free(other);
+}
+
 static void test_detached_streams(void **state)
 {
   client *c = *state;
@@ -425,6 +457,7 @@ int main(void)
       BOTH_LEAVE(test_end_of_stream_kills_all),
       BOTH_LEAVE(test_stop_kills_all),
       {"test_attached_client", test_attached_client, start_direct, NULL, NULL},
+      BOTH(test_kill_of_all),
       BOTH(test_detached_streams),
       BOTH(test_no_more_descriptors),
       {"test_bomb_as_pid1", test_bomb_as_pid1, start_pid1, stop, NULL},
