@@ -29,6 +29,7 @@ static const char *const keys[] = {
   "tenant",
   "run_id",
   "ttl_s",
+  "capture_live_cost",
   "pool",
   "project",
   "manifest",
@@ -362,6 +363,15 @@ static int read_required(mcg_engine *engine, mcg_config *config, mcg_error **err
 
 /* ---- all of it ---------------------------------------------------------------------------- */
 
+/* Asks a provider what a session has cost, when it stops. No backend of this version has one. */
+static int check_live_cost(const json_t *root, mcg_error **err)
+{
+  const mcg_where at = {.key = "capture_live_cost"};
+  const json_t *wanted = json_object_get(root, "capture_live_cost");
+  bool ignored;
+  return wanted ? mcg_check_bool(wanted, &at, &ignored, err) : 0;
+}
+
 static int read_all(mcg_engine *engine, mcg_config *config, const mcg_where *where, mcg_error **err)
 {
   const mcg_where limits = {.key = "limits"}, network = {.key = "network"};
@@ -379,8 +389,9 @@ static int read_all(mcg_engine *engine, mcg_config *config, const mcg_where *whe
       mcg_network_read(reach, &network, &plan->network, &config->policy, err) < 0 ||
       read_identity(config, err) < 0 || check_users(config, err) < 0 ||
       mcg_optional_number(config->root, "ttl_s", NULL, 0.001, 1e9, false, &ttl, err) < 0 ||
-      read_project(config, err) < 0 || read_binds(config, err) < 0 ||
-      mcg_hooks_read(config, err) < 0 || mcg_pipeline_read(config, err) < 0 ||
+      check_live_cost(config->root, err) < 0 || read_project(config, err) < 0 ||
+      read_binds(config, err) < 0 || mcg_hooks_read(config, err) < 0 ||
+      mcg_pipeline_read(config, err) < 0 ||
       mcg_audit_read(engine, json_object_get(config->root, "audit"), &config->audit, err) < 0 ||
       mcg_audit_apart(config->audit, config->binds, config->plan.bind_count, err) < 0 ||
       mcg_snapshots_read(engine, config, err) < 0)

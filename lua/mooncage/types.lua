@@ -110,6 +110,7 @@ local mooncage = {}
 ---@field run_id string?
 ---@field ttl_s number?
 ---@field pool { size: integer }?
+---@field capture_live_cost boolean? ask the provider at the end what the session has cost; default: false
 ---@field project string? a directory of the host whose copy-on-write view is the workspace
 ---@field snapshot_store mooncage.Store? where snapshots are kept; default: mooncage.store.file{}
 ---@field snapshot mooncage.SnapshotConfig? what the workspace begins with, and is saved as

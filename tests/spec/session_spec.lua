@@ -303,6 +303,12 @@ describe("with", function()
     assert.equal("closed", kept:info().state)
   end)
 
+  it("may ask for live costs where there is nobody to ask", function()
+    assert(mooncage.with({ capture_live_cost = true, audit = false }, function(session)
+      return session:usage().reported_usd == nil
+    end))
+  end)
+
   it("closes and throws on what the function throws", function()
     local kept
     local thrown = { code = "mine" }

@@ -66,6 +66,7 @@ static const refused refusals[] = {
      NULL},
     {"{\"working_directory\":\"/a\\u0000b\"}", MCG_INVALID, NULL, NULL},
     {"{\"ttl_s\":-1}", MCG_INVALID, "ttl_s", NULL},
+    {"{\"capture_live_cost\":1}", MCG_INVALID, "capture_live_cost: expected true or false", NULL},
     {"{\"labels\":{\"a\":5}}", MCG_INVALID, "labels.a", NULL},
     {"{\"pool\":{\"sise\":1}}", MCG_INVALID, "pool.sise", "`size`"},
     {"{\"project\":\"relative\"}", MCG_INVALID, "absolute", NULL},
