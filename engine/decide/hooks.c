@@ -75,7 +75,8 @@ int mcg_hook_fire(mcg_session *session, mcg_hook hook, json_t *take_facts, mcg_e
   }
   if (error->code == MCG_TIMEOUT) {
     auto_error mcg_error *slow = NULL;
-    mcg_fail(&slow, MCG_TIMEOUT, NULL, "did not return within %.3g s (hook_timeout_s)",
+    mcg_fail(&slow, MCG_TIMEOUT, "have it return sooner, or raise hook_timeout_s",
+             "did not return within %.3g s (hook_timeout_s)",
              (double)session->config->hook_ms / 1000);
     hook_failed(session, hook, slow);
   } else {

@@ -130,7 +130,7 @@ static int check_facts(const mcg_facts *facts, size_t index, mcg_error **err)
                     facts->usd_per_minute);
   if ((unsigned)facts->isolation > MCG_ISOLATION_VM || !(facts->memory_mb >= 0) ||
       !(facts->cpu_count >= 0))
-    return mcg_fail(err, MCG_INVALID, NULL,
+    return mcg_fail(err, MCG_INVALID, "give an isolation there is, and numbers of 0 or more",
                     "candidate %zu (%s): isolation, memory_mb or cpu_count "
                     "is out of range",
                     index + 1, name);
@@ -180,7 +180,7 @@ static int fill(mcg_candidates *self, size_t i, const mcg_facts *facts, mcg_erro
 
 int mcg_candidates_new(const mcg_facts *facts, size_t count, mcg_candidates **out, mcg_error **err)
 {
-  if (count > NONE / 2) return mcg_fail(err, MCG_INVALID, NULL, "too many candidates");
+  if (count > NONE / 2) return mcg_fail(err, MCG_INVALID, "give fewer", "too many candidates");
   mcg_candidates *self = calloc(1, sizeof *self);
   if (!self) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for candidates");
   self->count = count;

@@ -11,6 +11,7 @@
 #define MARK 26        /* bytes before each line, and a blank: its answer begins with the same */
 #define APART_MAX 32   /* processes of one policy; then who rested longest goes, or one waits */
 #define DECIDE_MS 1000 /* by the clock, however busy the machine is; by its processor 100 ms */
+#define SPEAKS_FIX "do not use this policy: its process says what no policy says"
 #define BEGIN_MS 10000 /* until it has read the policy */
 
 typedef struct process {
@@ -186,7 +187,7 @@ static int ended(const process *self, mcg_error **err)
 
 static int unasked(mcg_error **err)
 {
-  return mcg_fail(err, MCG_PROTOCOL, NULL, "it speaks without being asked");
+  return mcg_fail(err, MCG_PROTOCOL, SPEAKS_FIX, "it speaks without being asked");
 }
 
 static int say(process *self, const char mark[MARK + 1], const char *line, size_t len,
@@ -231,7 +232,7 @@ static int converse(mcg_engine *engine, process *self, const char *line, size_t 
   if (!*answer) return -1;
   if (json_is_object(*answer)) return 0;
   json_decref(mcg_steal_pointer(answer));
-  return mcg_fail(err, MCG_PROTOCOL, NULL, "its answer is no object");
+  return mcg_fail(err, MCG_PROTOCOL, SPEAKS_FIX, "its answer is no object");
 }
 
 /* ---- who is asked ------------------------------------------------------------------------- */
@@ -377,7 +378,7 @@ static int read_answer(asking *self, const json_t *said, mcg_error **err)
   if (error) return mcg_fail(err, MCG_INVALID, "correct the policy", "%s", error);
   self->answer = json_incref(json_object_get(said, "answer"));
   if (json_is_object(self->answer)) return 0;
-  return mcg_fail(err, MCG_PROTOCOL, NULL, "its answer is none");
+  return mcg_fail(err, MCG_PROTOCOL, SPEAKS_FIX, "its answer is none");
 }
 
 static int begin(mcg_stranger *stranger, worker *self, mcg_error **err)
@@ -440,7 +441,7 @@ int mcg_stranger_new(mcg_engine *engine, const char *policy, size_t len, mcg_str
   if (!json_is_string(source))
     return mcg_fail(err, MCG_INVALID, "give its Lua text in UTF-8", "%s: is no text", name);
   if (json_string_length(source) > ANSWER_MAX)
-    return mcg_fail(err, MCG_INVALID, NULL, "%s: is longer than 256 KiB", name);
+    return mcg_fail(err, MCG_INVALID, "make it shorter", "%s: is longer than 256 KiB", name);
   mcg_stranger *self = calloc(1, sizeof *self);
   if (self) {
     *self = (mcg_stranger){.engine = engine, .refs = 1};
@@ -459,8 +460,9 @@ int mcg_stranger_ask(mcg_stranger *stranger, const char *apart, const char *ques
                      mcg_text_done done, void *data, mcg_op **op, mcg_error **err)
 {
   if (len > QUESTION_MAX)
-    return mcg_fail(err, MCG_INVALID, NULL, "a question of more than %zu MiB to the policy %s",
-                    QUESTION_MAX >> 20, stranger->name);
+    return mcg_fail(err, MCG_INVALID, "run a shorter command, or offer fewer candidates",
+                    "a question of more than %zu MiB to the policy %s", QUESTION_MAX >> 20,
+                    stranger->name);
   asking *self = calloc(1, sizeof *self);
   if (!self) return mcg_fail(err, MCG_NOMEM, NULL, "no memory to ask a policy");
   *self = (asking){.stranger = stranger, .len = len + 1, .done = done, .data = data};

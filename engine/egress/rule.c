@@ -20,6 +20,12 @@ static bool fault_at(mcg_fault *fault, const char *fix, const char *format, ...)
   return false;
 }
 
+static const char *name_fix(const char *why)
+{
+  return strstr(why, "ASCII") ? "write it in its ASCII form, xn--..."
+                              : "write a name (api.example.com, *.example.com) or an address";
+}
+
 static int shown(size_t len)
 {
   return len > 80 ? 80 : (int)len;
@@ -220,8 +226,8 @@ static bool read_name(const char *text, size_t len, bool allows, mcg_rule *out, 
   }
   if (kind == MCG_NAME_ADDRESS) return read_network(text, len, out, fault);
   if (kind == MCG_NAME_BAD)
-    return fault_at(fault, strstr(why, "ASCII") ? "write it in its ASCII form, xn--..." : NULL,
-                    "\"%.*s\" is no name of a host: %s", shown(len), text, why);
+    return fault_at(fault, name_fix(why), "\"%.*s\" is no name of a host: %s", shown(len), text,
+                    why);
   if (!allows || strchr(out->name, '.')) return true;
   if (suffix)
     return fault_at(fault, "name at least two labels, as in *.example.org", "\"%.*s\" is too broad",
@@ -375,5 +381,6 @@ bool mcg_host_port_parse(const char *text, size_t len, char name[MCG_NAME_ROOM],
   mcg_name_kind kind = mcg_name_normalise(text, host, name, address, &why);
   *is_address = kind == MCG_NAME_ADDRESS;
   if (kind != MCG_NAME_BAD) return true;
-  return fault_at(fault, NULL, "\"%.*s\" is no name of a host: %s", shown(host), text, why);
+  return fault_at(fault, name_fix(why), "\"%.*s\" is no name of a host: %s", shown(host), text,
+                  why);
 }

@@ -97,7 +97,8 @@ static int put_directory(const mcg_session *session, const mcg_exec_spec *spec, 
   if (!spec->cwd && !base) return 0;
   if (!spec->cwd) return put_text(out, MCG_TAG_CWD, base, budget);
   if (*spec->cwd == '/') return put_text(out, MCG_TAG_CWD, spec->cwd, budget);
-  if (!*spec->cwd) return mcg_fail(budget->err, MCG_INVALID, NULL, "cwd is empty");
+  if (!*spec->cwd)
+    return mcg_fail(budget->err, MCG_INVALID, "name a directory, or leave it out", "cwd is empty");
   auto_free char *path = mcg_format("%s/%s", base ? base : ".", spec->cwd);
   if (!path) return mcg_fail(budget->err, MCG_NOMEM, NULL, "no memory for a command");
   return put_text(out, MCG_TAG_CWD, path, budget);

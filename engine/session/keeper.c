@@ -375,10 +375,10 @@ int mcg_session_keep(mcg_session *session, const char *path, mcg_error **err)
 {
   if (mcg_session_alive(session, err) < 0) return -1;
   if (session->keeper)
-    return mcg_fail(err, MCG_CONFLICT, NULL, "the session is kept on %s already",
+    return mcg_fail(err, MCG_CONFLICT, "use it there", "the session is kept on %s already",
                     session->keeper->path);
   if (session->remote || session->place.carrier != MCG_CARRIER_DIRECT)
-    return mcg_fail(err, MCG_UNSUPPORTED, NULL,
+    return mcg_fail(err, MCG_UNSUPPORTED, "open one in a jail of this machine",
                     "only a session of one's own on this machine can be kept");
   struct mcg_keeper *keeper = calloc(1, sizeof *keeper);
   if (!keeper || !(keeper->path = strdup(path))) {

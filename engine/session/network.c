@@ -78,7 +78,9 @@ static json_t *parse_value(const char *text, size_t len, mcg_error **err)
   auto_json json_t *list = mcg_json_parse(listed, len + 2, err);
   if (!list) return mcg_wrap(err, "network"), NULL;
   if (json_array_size(list) == 1) return json_incref(json_array_get(list, 0));
-  return mcg_fail(err, MCG_INVALID, NULL, "network: give one policy"), NULL;
+  return mcg_fail(err, MCG_INVALID, "give \"none\", \"open\" or a table of rules",
+                  "network: give one policy"),
+         NULL;
 }
 
 int mcg_session_set_network(mcg_session *session, const char *network, size_t len, mcg_done done,

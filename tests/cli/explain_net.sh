@@ -74,3 +74,4 @@ check "a policy that is not there" gives 125 '' "$net --policy nowhere.lua a.tes
 check "--policy and --config" gives 2 '' "mooncage --config net.lua policy explain-net --policy net.lua a.test:1" 'leave one out'
 check "one target" gives 2 '' "$net a.test:1 b.test:1" 'unexpected'
 unset TOKEN
+check "a rule of no host says what one is" gives 2 '' "mooncage run --allow 'a b' -- true" 'write a name (api.example.com'
