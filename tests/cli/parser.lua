@@ -76,7 +76,7 @@ equal("help run", good("help run").command, "run")
 
 bad("rnu", "unknown command rnu", "did you mean mooncage run?")
 bad("select jail", "unexpected word jail")
-bad("snapshot ls", "unknown command snapshot")
+bad("serve", "unknown command serve")
 bad("run --memroy 1M -- true", "unknown flag --memroy", "did you mean --memory?")
 bad("run --image x -- true", "unknown flag --image")
 bad("--memory 1M run -- true", "--memory belongs to a command", "mooncage run --memory")

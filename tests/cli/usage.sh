@@ -11,7 +11,7 @@ done
 check "help COMMAND" shows 'mooncage run' 'mooncage help run'
 
 check "unknown command, with the nearest" gives 2 '' 'mooncage rnu' 'did you mean mooncage run?'
-check "a command of later" gives 2 '' 'mooncage snapshot' 'unknown command snapshot'
+check "a command of later" gives 2 '' 'mooncage serve' 'unknown command serve'
 check "unknown flag, with the nearest" gives 2 '' 'mooncage run --memroy 1M -- true' \
   'did you mean --memory?'
 check "an unknown flag that is like none" gives 2 '' 'mooncage run --user x -- true' 'run --help'

@@ -37,7 +37,7 @@ local function start(order)
   if ok then ok, problem = keepers.announce(session, ends_at) end
   if ok then return session, ttl end
   keepers.withdraw(session)
-  session:close()
+  sandbox.close(session)
   return nil, problem
 end
 

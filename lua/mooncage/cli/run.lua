@@ -76,7 +76,7 @@ local function run_command(line)
     return run.attached(session, line.rest, { tool = line.flags.tool })
   end)
   local reported = result and run.report(session, result, line.rest, project)
-  local closed, close_error = session:close()
+  local closed, close_error = sandbox.close(session, result)
   if not result then return nil, problem end
   if not closed then return nil, close_error end
   return reported and exit.of_result(result) or exit.FAILED

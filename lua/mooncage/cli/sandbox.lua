@@ -134,6 +134,19 @@ local function set_limits(config, flags)
   if next(limits) ~= nil then config.limits = limits end
 end
 
+---The store keeps the configuration's key. What is no table is the engine's to refuse.
+local function set_snapshot(config, flags)
+  if flags.store and type(config.snapshot_store or {}) == "table" then
+    local store = shallow(config.snapshot_store)
+    store.type, store.dir = "file", assert(system.absolute(flags.store))
+    config.snapshot_store = store
+  end
+  if flags.snapshot and type(config.snapshot or {}) == "table" then
+    config.snapshot = shallow(config.snapshot)
+    config.snapshot.id = flags.snapshot
+  end
+end
+
 -- The file that the manifest was read from, for errors about it.
 local manifest_file
 
@@ -168,6 +181,7 @@ function sandbox.config(flags)
   if not ok then return nil, wrong end
   if flags.workdir then config.working_directory = flags.workdir end
   if flags.project then config.project = assert(system.absolute(flags.project)) end
+  set_snapshot(config, flags)
   if flags.tenant then config.tenant = flags.tenant end
   if flags.audit then
     config.audit = { type = "jsonl", path = assert(system.absolute(flags.audit)) }
@@ -194,7 +208,8 @@ local KEYS = {
   backend = "backend", option = "options", bind = "binds", network = "network",
   env = "environment", ["env-file"] = "environment", workdir = "working_directory",
   project = "project", manifest = "manifest", tenant = "tenant", audit = "audit",
-  ["best-effort"] = "enforcement", address = "address",
+  ["best-effort"] = "enforcement", address = "address", snapshot = "snapshot",
+  store = "snapshot_store",
 }
 
 ---Which flag set a key: so that an error names what the user wrote.
@@ -289,6 +304,14 @@ function sandbox.open(flags, limits)
   local session, err = mooncage.open(config)
   if not session then return nil, sandbox.locate(err, path, flags) end
   return session
+end
+
+---Closes what a command ran in. What failed, also a step round the command, makes no snapshot.
+---@param result mooncage.Result? of the command, where nothing else failed
+---@return true?, table? err
+function sandbox.close(session, result)
+  if not (result and result.ok) then session:unsuccessful() end
+  return session:close()
 end
 
 ---The last part of a path: "a/b/" -> "b".

@@ -69,7 +69,7 @@ local function fresh(line)
   local result, problem = run.steps(session, line.flags, function()
     return on_terminal(session, line.rest or DEFAULT, line.flags.tool)
   end)
-  local closed, close_error = session:close()
+  local closed, close_error = sandbox.close(session, result)
   if not result then return nil, problem end
   if not closed then return nil, close_error end
   return result

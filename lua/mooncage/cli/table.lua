@@ -64,6 +64,30 @@ flags.sandbox = {
     help = "Go on without what cannot be enforced here, and say what that was." },
 }
 
+flags.store = {
+  { name = "store", value = "DIR", type = "name", complete = "directory",
+    help = "Snapshots are in DIR, instead of the configured or the usual place." },
+}
+
+flags.snapshot = {
+  { name = "snapshot", value = "ID", type = "name",
+    help = "Begin with the workspace of this snapshot where there is one, and save it as that when "
+      .. "the command has ended with 0 (of a script: when that ended with 0; of create: when the "
+      .. "session is stopped or its time is over)." },
+  flags.store[1],
+}
+
+flags.snapshots = {
+  flags.store[1],
+  { name = "tenant", value = "ID", type = "name",
+    help = "The part of the store that this tenant sees." },
+  { name = "store-prefix", value = "NAME", type = "name",
+    help = "The part of the store that a tenant's store_prefix names." },
+  { name = "dry-run", help = "gc: only say what would be removed." },
+  { name = "disk", value = "SIZE", type = "size",
+    help = "import: the room that the archive may take unpacked." },
+}
+
 flags.copies = {
   { name = "copy-in", value = "SRC[:DST]", type = "copy", many = true, complete = "file",
     help = "Copy a file or directory in before the command starts." },
@@ -201,13 +225,17 @@ local commands = {
         .. "itself with mooncage.open and mooncage.with; flags and configuration are what those "
         .. "start from. The words after the script are its arg.",
     },
-    flags = { flags.run, flags.sandbox, flags.expose, flags.tool, flags.copies, flags.project },
+    flags = {
+      flags.run, flags.sandbox, flags.snapshot, flags.expose, flags.tool, flags.copies,
+      flags.project,
+    },
     takes = "script_or_command",
     examples = {
       { "echo hi | mooncage run -- tr a-z A-Z", "a filter, in a sandbox" },
       { "mooncage run --memory 256M --timeout 10s --copy-in main.py -- python3 main.py",
         "somebody's program, with limits" },
       { "mooncage run --project . --diff -- make", "what would it change here?" },
+      { "mooncage run --snapshot work -- make", "go on where the last run of it left off" },
       { "mooncage run examples/quickstart.lua", "a script that uses sandboxes" },
     },
   },
@@ -220,7 +248,9 @@ local commands = {
         .. "afterwards, or in session ID that mooncage create opened. The window's size and Ctrl-C "
         .. "reach it.",
     },
-    flags = { flags.sandbox, flags.expose, flags.tool, flags.copies, flags.project },
+    flags = {
+      flags.sandbox, flags.snapshot, flags.expose, flags.tool, flags.copies, flags.project,
+    },
     takes = "session_or_none_then_command",
     examples = {
       { "mooncage shell", "look round in an empty sandbox" },
@@ -237,7 +267,9 @@ local commands = {
       "With --project its workspace is a view of that directory: mooncage diff shows what changed "
         .. "in it, mooncage apply writes that back and ends the session, mooncage stop drops it.",
     },
-    flags = { flags.create, flags.sandbox, flags.expose, flags.copy_in, flags.view },
+    flags = {
+      flags.create, flags.sandbox, flags.snapshot, flags.expose, flags.copy_in, flags.view,
+    },
     takes = "nothing",
     examples = {
       { 'id=$(mooncage create --ttl 10m); mooncage exec "$id" -- uname -a', "" },
@@ -314,6 +346,52 @@ local commands = {
     flags = { flags.stop },
     takes = "sessions",
     examples = { { "mooncage stop $(mooncage ps -q)", "" } },
+  },
+  {
+    name = "snapshot", module = "snapshot",
+    summary = "Save, restore and look after snapshots of workspaces",
+    usage = {
+      "mooncage snapshot save|restore [flags] SESSION ID",
+      "mooncage snapshot ls [flags] [PREFIX]",
+      "mooncage snapshot show [flags] ID",
+      "mooncage snapshot rm [flags] ID...",
+      "mooncage snapshot diff [flags] ID ID",
+      "mooncage snapshot gc [--dry-run] [flags]",
+      "mooncage snapshot export|import [flags] ID [FILE]",
+    },
+    description = {
+      "save keeps the workspace of a session that stays under ID. restore ends every command of "
+        .. "the session, empties its workspace and fills it with the snapshot. Both print "
+        .. "ID@VERSION. Without --store the store is that of the session's configuration.",
+      "ls lists the snapshots whose id begins with PREFIX, in order of ids; with -q only the ids. "
+        .. "show tells all that is known of one. rm removes each, and goes on after one that is "
+        .. "not there.",
+      "diff compares two by path: A added, D deleted, M another content, target or mode, T "
+        .. "another kind of file. Times do not count. Exits 0 whether there are differences or "
+        .. "not. It needs room in /tmp for both.",
+      "gc removes what saves that were cut short have left.",
+      "export writes a plain tar archive to FILE, or to standard output. import saves one, from "
+        .. "FILE or standard input: it is unpacked in a sandbox first, so nothing unsafe gets in.",
+    },
+    flags = { flags.snapshots },
+    takes = "action",
+    actions = {
+      { name = "save", least = 2, most = 2 },
+      { name = "restore", least = 2, most = 2 },
+      { name = "ls", least = 0, most = 1 },
+      { name = "show", least = 1, most = 1 },
+      { name = "rm", least = 1, most = 1000 },
+      { name = "diff", least = 2, most = 2 },
+      { name = "gc", least = 0, most = 0 },
+      { name = "export", least = 1, most = 2, complete = "file" },
+      { name = "import", least = 1, most = 2, complete = "file" },
+    },
+    examples = {
+      { 'mooncage snapshot save "$id" before', "" },
+      { "mooncage snapshot diff before after", "" },
+      { "mooncage snapshot export before | tar -t", "what is in it?" },
+      { "mooncage snapshot rm $(mooncage snapshot ls -q test-)", "all that begin so" },
+    },
   },
   {
     name = "reap", module = "reap",
@@ -517,8 +595,8 @@ return {
     { "MOONCAGE_CONFIG", "The configuration file, where --config is not given." },
     { "MOONCAGE_INIT", "The mooncage-init executable, where it is not at its installed place." },
     { "XDG_CONFIG_HOME", "Holds mooncage/config.lua; ~/.config where it is not set." },
-    { "XDG_STATE_HOME", "Holds mooncage/: audit logs, and which local configurations are trusted; "
-      .. "~/.local/state where it is not set, /var/lib for root." },
+    { "XDG_STATE_HOME", "Holds mooncage/: audit logs, snapshots, and which local configurations "
+      .. "are trusted; ~/.local/state where it is not set, /var/lib for root." },
     { "XDG_RUNTIME_DIR", "Holds mooncage/, the sockets of sessions that stay." },
     { "NO_COLOR", "When set to anything, no colour." },
   },
