@@ -3,7 +3,7 @@
  * A question is queued, its fiber parks, and the loop hands it over as soon as that fiber is off its
  * stack. One whose asker has left stays until the host has answered it. */
 #include "ask.h"
-#include "session/session.h"
+#include "pipeline.h"
 #include <assert.h>
 #include <string.h>
 
@@ -22,7 +22,8 @@ struct mcg_question {
   mcg_question *next; /* in engine->questions */
   question_state state;
   unsigned kind;
-  json_t *asked;
+  const mcg_told *told; /* of a command, while its asker is there */
+  json_t *asked;        /* NULL: nobody has looked at it, and it is made of `told` */
   mcg_wait wait;
   json_t *answer;
   mcg_error *error;
@@ -99,7 +100,8 @@ static void question_free(mcg_question *question)
 static void hand_over(mcg_question *question)
 {
   const mcg_deciders *deciders = &question->counsel->deciders;
-  auto_free char *text = deciders->parsed ? NULL : json_dumps(question->asked, JSON_COMPACT);
+  auto_free char *text = NULL;
+  if (!deciders->parsed) text = json_dumps(mcg_question_json(question), JSON_COMPACT);
   question->state = ASKED;
   if (text || deciders->parsed)
     deciders->on_question(deciders->data, question->kind, text, question);
@@ -127,18 +129,19 @@ void mcg_questions_deliver(mcg_engine *engine)
 /* ---- asking ------------------------------------------------------------------------------- */
 
 static mcg_question *question_new(mcg_engine *engine, mcg_counsel *counsel, mcg_session *session,
-                                  unsigned kind, const json_t *asked, mcg_error **err)
+                                  unsigned kind, mcg_error **err)
 {
-  mcg_question *question = asked ? calloc(1, sizeof *question) : NULL;
+  if (!mcg_counsel_has(counsel, kind)) {
+    mcg_fail(err, MCG_INTERNAL, NULL, "a question that the host does not take");
+    return NULL;
+  }
+  mcg_question *question = calloc(1, sizeof *question);
   if (!question) {
     mcg_fail(err, MCG_NOMEM, NULL, "no memory for a question to the host");
     return NULL;
   }
-  *question = (mcg_question){.engine = engine,
-                             .counsel = mcg_counsel_ref(counsel),
-                             .session = session,
-                             .kind = kind,
-                             .asked = json_incref((json_t *)asked)};
+  *question = (mcg_question){
+      .engine = engine, .counsel = mcg_counsel_ref(counsel), .session = session, .kind = kind};
   mcg_wait_init(&question->wait);
   return question;
 }
@@ -152,6 +155,8 @@ static void leave(mcg_question *question)
     question_free(question);
     return;
   case ASKED:
+    (void)mcg_question_json(question); /* the host may look at it yet */
+    question->told = NULL;
     question->state = LEAVING;
     enqueue(question);
     return;
@@ -159,15 +164,10 @@ static void leave(mcg_question *question)
   }
 }
 
-int mcg_ask_counsel(mcg_engine *engine, mcg_counsel *counsel, mcg_session *session, unsigned kind,
-                    const json_t *asked, int64_t timeout_ms, json_t **answer, mcg_error **err)
+static int ask(mcg_question *question, int64_t timeout_ms, json_t **answer, mcg_error **err)
 {
-  if (!mcg_counsel_has(counsel, kind))
-    return mcg_fail(err, MCG_INTERNAL, NULL, "a question that the host does not take");
-  mcg_question *question = question_new(engine, counsel, session, kind, asked, err);
-  if (!question) return -1;
   enqueue(question);
-  if (mcg_wait_park(engine, &question->wait, timeout_ms, err) < 0) {
+  if (mcg_wait_park(question->engine, &question->wait, timeout_ms, err) < 0) {
     leave(question);
     return -1;
   }
@@ -178,6 +178,25 @@ int mcg_ask_counsel(mcg_engine *engine, mcg_counsel *counsel, mcg_session *sessi
     *answer = mcg_steal_pointer(&question->answer);
   question_free(question);
   return rc;
+}
+
+int mcg_ask_counsel(mcg_engine *engine, mcg_counsel *counsel, mcg_session *session, unsigned kind,
+                    const json_t *asked, int64_t timeout_ms, json_t **answer, mcg_error **err)
+{
+  if (!asked) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a question to the host");
+  mcg_question *question = question_new(engine, counsel, session, kind, err);
+  if (!question) return -1;
+  question->asked = json_incref((json_t *)asked);
+  return ask(question, timeout_ms, answer, err);
+}
+
+int mcg_ask_told(mcg_session *session, unsigned kind, const mcg_told *told, int64_t timeout_ms,
+                 json_t **answer, mcg_error **err)
+{
+  mcg_question *question = question_new(session->engine, session->counsel, session, kind, err);
+  if (!question) return -1;
+  question->told = told;
+  return ask(question, timeout_ms, answer, err);
 }
 
 int mcg_ask(mcg_session *session, unsigned kind, const json_t *asked, json_t **answer,
@@ -239,7 +258,15 @@ void mcg_answer_error(mcg_question *question, mcg_error *take_error)
 
 const json_t *mcg_question_json(const mcg_question *question)
 {
+  if (!question->asked &&
+      question->told) /* made when it is first looked at: nothing asked changes */
+    ((mcg_question *)question)->asked = mcg_told_json(question->kind, question->told);
   return question->asked;
+}
+
+const mcg_told *mcg_question_told(const mcg_question *question)
+{
+  return question->told;
 }
 
 mcg_session *mcg_question_session(const mcg_question *question)

@@ -32,6 +32,9 @@ int mcg_ask_counsel(mcg_engine *engine, mcg_counsel *counsel, mcg_session *sessi
 /* The counsel of a session, without a time limit. Ask mcg_session_asks first. */
 int mcg_ask(mcg_session *session, unsigned kind, const json_t *question, json_t **answer,
             mcg_error **err) MCG_PARKS;
+/* The same of a command; `told` is only looked at until it returns. */
+int mcg_ask_told(mcg_session *session, unsigned kind, const mcg_told *told, int64_t timeout_ms,
+                 json_t **answer, mcg_error **err) MCG_PARKS;
 bool mcg_session_asks(const mcg_session *session, unsigned kind);
 
 /* Hands over what was asked on the fiber that has just parked. Called by fiber.c from the loop. */

@@ -64,7 +64,7 @@ static int failed(mcg_session *session, const char *who, mcg_error *take_error, 
                   "the command is denied, because %s failed: %s", who, error->message);
 }
 
-static int ask_person(mcg_session *session, json_t *question, const verdict *why,
+static int ask_person(mcg_session *session, const mcg_told *command, const verdict *why,
                       mcg_decision *decision, mcg_error **err)
 {
   mcg_error *error = NULL;
@@ -76,9 +76,10 @@ static int ask_person(mcg_session *session, json_t *question, const verdict *why
     note(decision, "guardrail", &no);
     return deny("the guardrail", &no, err);
   }
-  json_object_set_new(question, "reason", why->reason ? json_string(why->reason) : json_null());
-  json_object_set_new(question, "rule", why->rule ? json_string(why->rule) : json_null());
-  if (mcg_ask(session, MCG_ASK_CONFIRM, question, &answer, &error) < 0)
+  mcg_told question = *command;
+  question.reason = why->reason;
+  question.rule = why->rule;
+  if (mcg_ask_told(session, MCG_ASK_CONFIRM, &question, -1, &answer, &error) < 0)
     return failed(session, "the question", error, err);
   verdict said = read_verdict(answer);
   if (!said.reason)
@@ -107,7 +108,7 @@ static int take_rewrite(json_t *list, json_t **out, mcg_error **err)
   return 0;
 }
 
-int mcg_guardrail_judge(mcg_session *session, json_t *command, json_t **rewritten,
+int mcg_guardrail_judge(mcg_session *session, const mcg_told *command, json_t **rewritten,
                         mcg_decision *decision, mcg_error **err)
 {
   *rewritten = NULL;
@@ -115,19 +116,18 @@ int mcg_guardrail_judge(mcg_session *session, json_t *command, json_t **rewritte
   if (!mcg_session_asks(session, MCG_ASK_GUARDRAIL))
     return mcg_fail(err, MCG_COMMAND_DENIED, "use the configuration that the session was made with",
                     "the session has a guardrail, and this process does not");
-  auto_json json_t *question =
-      command ? json_pack("{s:O, s:o?}", "command", command, "spend", mcg_spend_facts(session))
-              : NULL;
-  if (!question) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a command");
+  mcg_told question = *command;
+  mcg_spend spend;
+  mcg_spend_tell(session, &spend, &question);
   mcg_error *error = NULL;
   json_t *answer = NULL;
-  if (mcg_ask(session, MCG_ASK_GUARDRAIL, question, &answer, &error) < 0)
+  if (mcg_ask_told(session, MCG_ASK_GUARDRAIL, &question, -1, &answer, &error) < 0)
     return failed(session, "the guardrail", error, err);
   verdict said = read_verdict(answer);
   int rc = 0;
   note(decision, "guardrail", &said);
   if (said.ask)
-    rc = ask_person(session, question, &said, decision, err);
+    rc = ask_person(session, &question, &said, decision, err);
   else if (said.rewrite)
     rc = take_rewrite(said.rewrite, rewritten, err);
   else if (!said.allow)

@@ -55,19 +55,11 @@ static void hook_failed(mcg_session *session, mcg_hook hook, const mcg_error *er
   mcg_audit_point(session, &(mcg_event){.op = "hook_error", .error = error, .detail = detail});
 }
 
-int mcg_hook_fire(mcg_session *session, mcg_hook hook, json_t *take_facts, mcg_error **err)
+/* The host has been told, or not: `error` is why. */
+static int ended(mcg_session *session, mcg_hook hook, int rc, mcg_error *take_error,
+                 mcg_error **err)
 {
-  auto_json json_t *facts = take_facts;
-  if (!mcg_session_hooked(session, hook)) return 0;
-  json_t *answer = NULL;
-  auto_error mcg_error *error = NULL;
-  int rc = facts ? json_object_set_new(facts, "hook", json_string(name_of(hook))) : -1;
-  if (rc < 0)
-    mcg_fail(&error, MCG_NOMEM, NULL, "no memory for a hook");
-  else
-    rc = mcg_ask_counsel(session->engine, session->counsel, session, MCG_ASK_HOOK, facts,
-                         session->config->hook_ms, &answer, &error);
-  json_decref(answer);
+  auto_error mcg_error *error = take_error;
   if (rc == 0) return 0;
   if (error->code == MCG_CANCELED && mcg_fiber_stopped(session->engine)) {
     *err = mcg_steal_pointer(&error);
@@ -83,4 +75,34 @@ int mcg_hook_fire(mcg_session *session, mcg_hook hook, json_t *take_facts, mcg_e
     hook_failed(session, hook, error);
   }
   return 0;
+}
+
+int mcg_hook_fire(mcg_session *session, mcg_hook hook, json_t *take_facts, mcg_error **err)
+{
+  auto_json json_t *facts = take_facts;
+  auto_json json_t *answer = NULL;
+  mcg_error *error = NULL;
+  int rc = -1;
+  if (!mcg_session_hooked(session, hook)) return 0;
+  if (!facts || json_object_set_new(facts, "hook", json_string(name_of(hook))) < 0)
+    mcg_fail(&error, MCG_NOMEM, NULL, "no memory for a hook");
+  else
+    rc = mcg_ask_counsel(session->engine, session->counsel, session, MCG_ASK_HOOK, facts,
+                         session->config->hook_ms, &answer, &error);
+  return ended(session, hook, rc, error, err);
+}
+
+int mcg_hook_tell(mcg_session *session, mcg_hook hook, mcg_told *facts, mcg_error **err)
+{
+  auto_json json_t *answer = NULL;
+  mcg_error *error = NULL;
+  int rc = -1;
+  if (!mcg_session_hooked(session, hook)) return 0;
+  if (!facts) {
+    mcg_fail(&error, MCG_NOMEM, NULL, "no memory for a hook");
+  } else {
+    facts->hook = name_of(hook);
+    rc = mcg_ask_told(session, MCG_ASK_HOOK, facts, session->config->hook_ms, &answer, &error);
+  }
+  return ended(session, hook, rc, error, err);
 }

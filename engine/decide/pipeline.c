@@ -21,7 +21,8 @@ typedef struct step { /* asked for before the sandbox has the command; in order 
 struct mcg_errand {
   mcg_exec_spec spec; /* its texts are ours */
   char **argv, **env;
-  json_t *command; /* what the host is told of it: made when first asked for, and never changed */
+  mcg_commands commands; /* what it runs, once that was asked for */
+  bool looked;
   char id[27];
   mcg_op *op; /* the steps before the sandbox, while they are taken */
   bool waits;
@@ -175,7 +176,7 @@ void mcg_errand_free(errand *self)
   mcg_environment_free(self->env);
   mcg_decision_fini(&self->decision);
   json_decref(self->detail);
-  json_decref(self->command);
+  mcg_commands_fini(&self->commands);
   while (self->steps) {
     step *it = self->steps;
     self->steps = it->next;
@@ -285,17 +286,29 @@ static step *next_step(errand *self)
 
 /* ---- before ------------------------------------------------------------------------------- */
 
-/* Borrowed; NULL: no memory. */
-static json_t *command_of(errand *self)
+/* What the host is told of it; borrowed. */
+static int tell_command(errand *self, mcg_told *out, mcg_error **err)
 {
-  if (!self->command) self->command = mcg_command_json(&self->spec);
-  return self->command;
+  if (!self->looked && !mcg_commands_tell(&self->spec, &self->commands))
+    return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a command");
+  self->looked = true;
+  *out = (mcg_told){.id = self->id,
+                    .spec = &self->spec,
+                    .words = self->commands.words,
+                    .commands = self->commands.list,
+                    .unclear = self->commands.unclear};
+  return 0;
 }
 
-static json_t *facts_of(const mcg_exec *exec)
+static int fire(mcg_exec *exec, mcg_hook hook, const mcg_result *result, const mcg_error *error,
+                mcg_error **err)
 {
-  return json_pack("{s:O, s:{s:s}}", "command", command_of(exec->errand), "exec", "id",
-                   exec->errand->id);
+  mcg_told facts;
+  auto_error mcg_error *why = NULL;
+  int rc = tell_command(exec->errand, &facts, &why);
+  facts.result = result;
+  facts.error = error;
+  return mcg_hook_tell(exec->session, hook, rc < 0 ? NULL : &facts, err);
 }
 
 static bool told(const mcg_exec *exec, mcg_hook hook)
@@ -305,10 +318,10 @@ static bool told(const mcg_exec *exec, mcg_hook hook)
 }
 
 /* The guardrail's own arguments take the place of what was asked for. */
-static int rewrite(errand *self, const json_t *list, mcg_error **err)
+static int rewrite(errand *self, const json_t *list, const mcg_told *asked, mcg_error **err)
 {
   size_t count = json_array_size(list);
-  self->detail = json_pack("{s:O}", "asked", command_of(self));
+  self->detail = json_pack("{s:o}", "asked", mcg_command_json(asked));
   char **argv = calloc(count + 1, sizeof *argv);
   bool good = argv && self->detail;
   for (size_t i = 0; good && i < count; i++)
@@ -317,7 +330,8 @@ static int rewrite(errand *self, const json_t *list, mcg_error **err)
     if (argv) mcg_environment_free(argv);
     return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a command");
   }
-  json_decref(mcg_steal_pointer(&self->command)); /* it is another one now */
+  mcg_commands_fini(&self->commands); /* it is another one now */
+  self->looked = false;
   mcg_environment_free(self->argv);
   free((void *)self->spec.shell);
   self->spec.shell = NULL;
@@ -341,21 +355,27 @@ static mcg_event event_of(const errand *self, const char *op)
                      .decision = {decision->by, decision->rule, decision->reason}};
 }
 
+static int guard(mcg_exec *exec, mcg_told *command, json_t **rewritten, mcg_error **err)
+{
+  errand *self = exec->errand;
+  self->decision.by = "guardrail";
+  if (tell_command(self, command, err) < 0) return -1;
+  return mcg_guardrail_judge(exec->session, command, rewritten, &self->decision, err);
+}
+
 /* Steps 1 and 2. What is denied is in the log; that the log fails changes nothing about that. */
 static int judge(mcg_exec *exec, mcg_error **err)
 {
   errand *self = exec->errand;
   auto_json json_t *rewritten = NULL;
   mcg_error *denied = NULL;
+  mcg_told command;
   const char *op = "tool";
-  bool guarded = exec->session->config->guarded;
-  if (mcg_tool_check(exec->session, self->spec.tool, &denied) < 0) {
+  if (mcg_tool_check(exec->session, self->spec.tool, &denied) < 0)
     self->decision.by = "allowed_tools";
-  } else if (guarded && mcg_guardrail_judge(exec->session, command_of(self), &rewritten,
-                                            &self->decision, &denied) < 0) {
+  else if (exec->session->config->guarded && guard(exec, &command, &rewritten, &denied) < 0)
     op = "guardrail";
-  }
-  if (!denied) return rewritten ? rewrite(self, rewritten, err) : 0;
+  if (!denied) return rewritten ? rewrite(self, rewritten, &command, err) : 0;
   if (denied->code != MCG_CANCELED) {
     mcg_event event = event_of(self, op);
     event.error = denied;
@@ -373,8 +393,7 @@ static int before_run(void *arg, mcg_error **err)
   mcg_event event = event_of(self, self->spec.pty ? "pty" : "exec");
   if (mcg_audit_start(exec->session, &event, &self->audit, err) < 0) return -1;
   self->begun = true;
-  if (told(exec, MCG_HOOK_EXEC_START) &&
-      mcg_hook_fire(exec->session, MCG_HOOK_EXEC_START, facts_of(exec), err) < 0)
+  if (told(exec, MCG_HOOK_EXEC_START) && fire(exec, MCG_HOOK_EXEC_START, NULL, NULL, err) < 0)
     return -1;
   if (exec->session->state != MCG_SESSION_RUNNING && !exec->session->ended)
     return mcg_fail(err, MCG_CANCELED, NULL, "the session was closed");
@@ -439,12 +458,7 @@ static int after_run(void *arg, mcg_error **err)
   mcg_result room;
   const mcg_error *error;
   const mcg_result *result = mcg_exec_outcome(exec, &room, &error);
-  json_t *facts = facts_of(exec);
-  if (facts && result)
-    json_object_set_new(facts, "result", mcg_result_json(result));
-  else if (facts)
-    json_object_set_new(json_object_get(facts, "exec"), "error", mcg_error_json(error));
-  return mcg_hook_fire(exec->session, MCG_HOOK_EXEC_END, facts, err);
+  return fire(exec, MCG_HOOK_EXEC_END, result, error, err);
 }
 
 static void after_complete(void *arg, mcg_error *error)

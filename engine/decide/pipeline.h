@@ -30,11 +30,16 @@ void mcg_errand_abort(mcg_exec *exec, const mcg_error *error);
 void mcg_errand_end(mcg_exec *exec);
 void mcg_errand_free(struct mcg_errand *errand); /* NULL is fine */
 
-/* facts.c: a command and its outcome as JSON, for guardrails and hooks; NULL: no memory. */
+/* facts.c: a command and its outcome for guardrails and hooks; as JSON, NULL: no memory. */
 json_t *mcg_bytes_json(const void *bytes, size_t len); /* text, or {"base64":...} */
-json_t *mcg_command_json(const mcg_exec_spec *spec);
-json_t *mcg_result_json(const mcg_result *result);
-json_t *mcg_error_json(const mcg_error *error);
+typedef struct mcg_commands {                          /* what a command runs, as mcg_told has it */
+  json_t *words, *list;
+  char *unclear;
+} mcg_commands;
+bool mcg_commands_tell(const mcg_exec_spec *spec, mcg_commands *out); /* false: no memory */
+void mcg_commands_fini(mcg_commands *commands);
+json_t *mcg_command_json(const mcg_told *told);
+json_t *mcg_told_json(unsigned kind, const mcg_told *told); /* the whole question */
 
 typedef struct mcg_decision { /* who decided, for the audit log */
   const char *by;             /* constant; NULL: nobody had to */
@@ -42,9 +47,9 @@ typedef struct mcg_decision { /* who decided, for the audit log */
 } mcg_decision;
 void mcg_decision_fini(mcg_decision *decision);
 
-/* guardrail.c: asks for the host's word about a command (mcg_command_json), and for that of a person where
- * the guardrail says so. 0: it may run; *rewritten (or NULL) is the list of arguments to run instead. */
-int mcg_guardrail_judge(mcg_session *session, json_t *command, json_t **rewritten,
+/* guardrail.c: asks for the host's word about a command, and for that of a person where the guardrail
+ * says so. 0: it may run; *rewritten (or NULL) is the list of arguments to run instead. */
+int mcg_guardrail_judge(mcg_session *session, const mcg_told *command, json_t **rewritten,
                         mcg_decision *decision, mcg_error **err) MCG_PARKS;
 
 #endif

@@ -72,6 +72,8 @@ int mcg_shell_take_argv(mcg_shell *shell, const char *const *argv, const size_t 
                         size_t count);
 /* Adds the commands that commands run (env, xargs, sh -c ...), each after the one that runs it. */
 int mcg_shell_unwrap(mcg_shell *shell);
+/* The program may be one that runs what it is told: false, and its arguments are a command alone. */
+bool mcg_shell_runs_others(const char *program);
 
 /* What guardrails are told: a list of commands; or NULL with `invalid` and why not, and with `nomem`.
  * See docs/guard.md for the fields. */

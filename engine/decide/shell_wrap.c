@@ -575,6 +575,11 @@ static int unwrap(mcg_shell *shell, mcg_shell_command *command)
   return 0;
 }
 
+bool mcg_shell_runs_others(const char *program)
+{
+  return program && mcg__shell_row(program, strlen(program));
+}
+
 int mcg_shell_unwrap(mcg_shell *shell)
 {
   for (mcg_shell_command *each = shell->first; each; each = each->next)

@@ -6,15 +6,10 @@
 
 #define KEPT_MAX 100000 /* sums; past it the engine forgets no sum, and begins no new one */
 
-typedef struct spend {
-  double minutes, usd;
-  bool unpriced;
-} spend;
-
-static spend of_session(const mcg_session *session)
+static mcg_spent of_session(const mcg_session *session)
 {
   uint64_t end = session->ended_ns ? session->ended_ns : uv_hrtime();
-  spend s = {0};
+  mcg_spent s = {0};
   if (session->pool || session->remote || !session->began_ns) return s;
   s.minutes = (double)(end - session->began_ns) / 60e9;
   s.usd = s.minutes * session->config->usd_per_minute;
@@ -22,23 +17,23 @@ static spend of_session(const mcg_session *session)
   return s;
 }
 
-static void add(spend *to, spend more)
+static void add(mcg_spent *to, mcg_spent more)
 {
   to->minutes += more.minutes;
   to->usd += more.usd;
   to->unpriced = to->unpriced || more.unpriced;
 }
 
-static json_t *spend_json(spend s)
+static json_t *spend_json(mcg_spent s)
 {
   return json_pack("{s:f, s:f, s:b}", "minutes", s.minutes, "usd", s.usd, "unpriced", s.unpriced);
 }
 
-static spend spend_of(const json_t *kept)
+static mcg_spent spend_of(const json_t *kept)
 {
-  return (spend){.minutes = json_number_value(json_object_get(kept, "minutes")),
-                 .usd = json_number_value(json_object_get(kept, "usd")),
-                 .unpriced = json_is_true(json_object_get(kept, "unpriced"))};
+  return (mcg_spent){.minutes = json_number_value(json_object_get(kept, "minutes")),
+                     .usd = json_number_value(json_object_get(kept, "usd")),
+                     .unpriced = json_is_true(json_object_get(kept, "unpriced"))};
 }
 
 /* The two kinds of sum have ids of their own: "r" and "t" come before them. */
@@ -52,28 +47,29 @@ static const char *id_of(const mcg_session *session, char kind)
   return kind == 'r' ? session->config->run_id : session->config->tenant;
 }
 
-static json_t *sum_of(const mcg_session *session, char kind)
+/* False: there is no such sum. */
+static bool sum_of(const mcg_session *session, char kind, mcg_spent *out)
 {
   const char *id = id_of(session, kind);
-  auto_free char *key = key_of(kind, id);
-  if (!key) return NULL;
-  spend sum = spend_of(json_object_get(session->engine->spent, key));
+  auto_free char *key = id ? key_of(kind, id) : NULL;
+  if (!key) return false;
+  *out = spend_of(json_object_get(session->engine->spent, key));
   for (const mcg_session *s = session->engine->sessions; s; s = s->after) {
     const char *its = id_of(s, kind);
     if (its && s->state != MCG_SESSION_CLOSED && !s->spend_kept && strcmp(its, id) == 0)
-      add(&sum, of_session(s));
+      add(out, of_session(s));
   }
   if (kind == 't' && session->seat)
-    mcg_quota_spent(session, &sum.usd, &sum.minutes); /* of all engines */
-  return spend_json(sum);
+    mcg_quota_spent(session, &out->usd, &out->minutes); /* of all engines */
+  return true;
 }
 
-json_t *mcg_spend_facts(const mcg_session *session)
+void mcg_spend_tell(const mcg_session *session, mcg_spend *room, mcg_told *told)
 {
-  json_t *facts = json_pack("{s:o}", "session", spend_json(of_session(session)));
-  if (facts && session->config->run_id) json_object_set_new(facts, "run", sum_of(session, 'r'));
-  if (facts && session->config->tenant) json_object_set_new(facts, "tenant", sum_of(session, 't'));
-  return facts;
+  room->session = of_session(session);
+  told->session = &room->session;
+  told->run = sum_of(session, 'r', &room->run) ? &room->run : NULL;
+  told->tenant = sum_of(session, 't', &room->tenant) ? &room->tenant : NULL;
 }
 
 static void keep(const mcg_session *session, char kind)
@@ -89,7 +85,7 @@ static void keep(const mcg_session *session, char kind)
             "what run or tenant %s has spent is not kept: there are too many", id);
     return;
   }
-  spend sum = spend_of(kept);
+  mcg_spent sum = spend_of(kept);
   add(&sum, of_session(session));
   json_object_set_new(engine->spent, key, spend_json(sum));
 }

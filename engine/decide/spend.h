@@ -5,10 +5,13 @@
 
 #include "session/session.h"
 
-/* {"session":{"minutes","usd","unpriced"},"run":...,"tenant":...}: minutes of sandboxes and their cost;
- * `unpriced` where some of it has no price. "run" and "tenant" where the session has one. Of a tenant
- * with a quota it is what all engines together know. NULL: no memory. */
-json_t *mcg_spend_facts(const mcg_session *session);
+typedef struct mcg_spend {
+  mcg_spent session, run, tenant;
+} mcg_spend;
+
+/* Minutes of sandboxes and their cost, to `told`, which borrows `room`: the run's and the tenant's where
+ * the session has one. Of a tenant with a quota it is what all engines together know. */
+void mcg_spend_tell(const mcg_session *session, mcg_spend *room, mcg_told *told);
 /* The session is over: its run and its tenant keep what it has cost. */
 void mcg_spend_keep(mcg_session *session);
 

@@ -84,6 +84,7 @@ struct mcg_lua {
   lua_State *decision;                /* of one that was made; NULL: none, or it is being used */
   int decision_ref;                   /* holds it */
   int withheld_ref;                   /* what is taken from a decision, once it was looked up */
+  int result_ref, told_ref;           /* what makes their tables, once one was needed */
   uint64_t budget_end;                /* of the decision that is being made; 0: not looked at yet */
   const char *budget_stack;           /* where its C stack began */
   bool overspent, too_deep;
@@ -101,6 +102,7 @@ mcg_lua *mcg_lua_host_new(lua_State *L); /* once per state; leaves nothing on th
 mcg_engine *mcg_lua_engine(mcg_lua *host, mcg_error **err); /* NULL: it could not be made */
 /* The ready queue and the log are looked at on the next turn of the loop. */
 void mcg_lua_wake(mcg_lua *host);
+void mcg_lua_rest(mcg_lua *host); /* what woke it was done at once: unless there is more */
 /* Turns the loop once. False: nothing is left that could ever happen. */
 bool mcg_lua_turn(mcg_lua *host);
 /* Ends everything: cancels, closes sessions, frees. Lua is not entered. Idempotent. */
@@ -108,6 +110,8 @@ void mcg_lua_host_close(mcg_lua *host);
 /* Runs `fn` with `ctx` as light userdata, protected, on the state that turns the loop. 0, or the
  * error value is left on host->L for the caller to pop. */
 int mcg_lua_call(mcg_lua *host, const char *what, lua_CFunction fn, void *ctx);
+/* Pushes the function that the chunk `text` returns, which is kept at `ref` of the registry. */
+void mcg_lua_push_maker(lua_State *L, int ref, const char *text);
 /* Registers a metatable with methods; `gc` may be NULL. Fields that are no methods: mcg_lua_class
  * leaves the metatable on the stack for more. */
 void mcg_lua_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction gc);
@@ -198,6 +202,7 @@ void mcg_lua_encode(lua_State *L, int index, const char *what);
 int mcg_lua_decode(lua_State *L, const char *text, size_t len);
 int mcg_lua_decode_bytes(lua_State *L, const char *text, size_t len); /* {"base64"} are bytes */
 void mcg_lua_push_json(lua_State *L, const struct json_t *value);     /* pushes it; may raise */
+void mcg_lua_push_bytes_json(lua_State *L, const struct json_t *value);
 /* The same for a question of the engine's: in its command and result {"base64"} are bytes again. */
 void mcg_lua_push_question(lua_State *L, const struct json_t *question);
 /* A table of names with texts and booleans, as the engine has it, without a text between. NULL: it is
@@ -271,6 +276,9 @@ void mcg_lua_spec_by_task(const mcg_lua *host, const mcg_session *session, mcg_e
 /* Of whatever was thrown: an error table keeps its code. Its metamethods are not asked. */
 mcg_error *mcg_lua_error_at(lua_State *L, int index);
 int mcg_lua_set_decider(lua_State *L);
+
+/* ---- told.c */
+void mcg_lua_push_told(lua_State *L, const mcg_told *told); /* the table of the question */
 
 /* ---- words.c */
 int mcg_lua_words(lua_State *L);    /* core.words */

@@ -317,11 +317,15 @@ static int ask_protected(lua_State *L)
   mcg_lua *host = a->deciders->host;
   bool waits = !(a->kind & AT_ONCE & ~a->deciders->strangers);
   mcg_session *session = a->kind == MCG_ASK_HOOK ? mcg_question_session(a->open) : NULL;
+  const mcg_told *told = mcg_question_told(a->open);
   lua_settop(L, 0);
   lua_rawgeti(L, LUA_REGISTRYINDEX, host->decide_ref);
   lua_pushstring(L, kind_names[__builtin_ctz(a->kind)]);
   lua_rawgeti(L, LUA_REGISTRYINDEX, a->deciders->functions);
-  mcg_lua_push_question(L, mcg_question_json(a->open));
+  if (told)
+    mcg_lua_push_told(L, told);
+  else
+    mcg_lua_push_question(L, mcg_question_json(a->open));
   if (session)
     mcg_lua_push_session(L, host, session);
   else

@@ -29,6 +29,11 @@ void mcg_lua_wake(mcg_lua *host)
   uv_idle_start(&host->idle, on_idle);
 }
 
+void mcg_lua_rest(mcg_lua *host)
+{
+  if (!host->ready && !host->log_lines) uv_idle_stop(&host->idle);
+}
+
 static int host_gc(lua_State *L)
 {
   mcg_lua_host_close(lua_touserdata(L, 1));
@@ -59,6 +64,10 @@ mcg_lua *mcg_lua_host_new(lua_State *L)
   host->decision_ref = luaL_ref(L, LUA_REGISTRYINDEX);
   lua_pushboolean(L, 0);
   host->withheld_ref = luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_pushboolean(L, 0);
+  host->result_ref = luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_pushboolean(L, 0);
+  host->told_ref = luaL_ref(L, LUA_REGISTRYINDEX);
   int rc = uv_loop_init(&host->loop);
   if (rc < 0) luaL_error(L, "mooncage: cannot make an event loop: %s", uv_strerror(rc));
   uv_idle_init(&host->loop, &host->idle);
@@ -95,6 +104,19 @@ int mcg_lua_call(mcg_lua *host, const char *what, lua_CFunction fn, void *ctx)
   int rc = lua_cpcall(host->L, fn, ctx);
   host->callback = outer;
   return rc;
+}
+
+/* Compiled when it is first needed: a table constructor makes a table of many names several times
+ * faster than C can, from text: what is saved as bytecode has forgotten the names of such. */
+void mcg_lua_push_maker(lua_State *L, int ref, const char *text)
+{
+  lua_rawgeti(L, LUA_REGISTRYINDEX, ref);
+  if (lua_isfunction(L, -1)) return;
+  lua_pop(L, 1);
+  if (luaL_loadbuffer(L, text, strlen(text), "=mooncage") != 0) lua_error(L);
+  lua_call(L, 0, 1);
+  lua_pushvalue(L, -1);
+  lua_rawseti(L, LUA_REGISTRYINDEX, ref);
 }
 
 static void closed(void *data, mcg_error *error)

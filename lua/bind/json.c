@@ -444,6 +444,11 @@ void mcg_lua_push_json(lua_State *L, const struct json_t *value)
   push_json(L, value, false);
 }
 
+void mcg_lua_push_bytes_json(lua_State *L, const struct json_t *value)
+{
+  push_json(L, value, true);
+}
+
 void mcg_lua_push_question(lua_State *L, const struct json_t *question)
 {
   const char *key;

@@ -23,6 +23,17 @@ static const char *plain_text(lua_State *L, const char *what, const char *of)
   return text;
 }
 
+/* The same of an argument, which is given its name where there is something to say of it. */
+static const char *argument_text(lua_State *L, const char *what, int number)
+{
+  char of[40];
+  size_t len;
+  const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &len) : NULL;
+  if (text && strlen(text) == len) return text;
+  snprintf(of, sizeof of, "argument %d", number);
+  return plain_text(L, what, of);
+}
+
 /* Leaves two values: the anchors and the array. */
 static const char **read_argv(lua_State *L, int index, const char *what)
 {
@@ -32,10 +43,8 @@ static const char **read_argv(lua_State *L, int index, const char *what)
   int anchors = lua_gettop(L);
   const char **argv = lua_newuserdata(L, sizeof *argv * ((size_t)count + 1));
   for (int i = 1; i <= count; i++) {
-    char of[40];
     lua_rawgeti(L, index, i);
-    snprintf(of, sizeof of, "argument %d", i - 1);
-    argv[i - 1] = plain_text(L, what, of);
+    argv[i - 1] = argument_text(L, what, i - 1);
     lua_rawseti(L, anchors, i);
   }
   argv[count] = NULL;
@@ -161,30 +170,32 @@ void mcg_lua_parse_spec(lua_State *L, int cmd, int options, const char *const *e
   read_stdin(L, options, what, out);
 }
 
-static void set_stream(lua_State *L, const char *name, const char *data, size_t len, uint64_t bytes,
-                       bool truncated)
+/* What every result has. */
+static const char make_result[] =
+    "return function(exit_code, ok, stdout, stdout_bytes, stdout_truncated, stderr, stderr_bytes,\n"
+    "    stderr_truncated, timed_out, oom_killed, not_found, pid, duration, cpu_s, max_rss_mb)\n"
+    "  return { exit_code = exit_code, ok = ok, stdout = stdout, stdout_bytes = stdout_bytes,\n"
+    "    stdout_truncated = stdout_truncated, stderr = stderr, stderr_bytes = stderr_bytes,\n"
+    "    stderr_truncated = stderr_truncated, timed_out = timed_out, oom_killed = oom_killed,\n"
+    "    not_found = not_found, pid = pid, duration = duration, cpu_s = cpu_s,\n"
+    "    max_rss_mb = max_rss_mb }\n"
+    "end\n";
+#define RESULT_FIELDS 15
+
+static void push_stream(lua_State *L, const char *data, size_t len, uint64_t bytes, bool truncated)
 {
-  char key[24];
   lua_pushlstring(L, data ? data : "", data ? len : 0);
-  lua_setfield(L, -2, name);
-  snprintf(key, sizeof key, "%s_bytes", name);
   lua_pushnumber(L, (lua_Number)bytes);
-  lua_setfield(L, -2, key);
-  snprintf(key, sizeof key, "%s_truncated", name);
   lua_pushboolean(L, truncated);
-  lua_setfield(L, -2, key);
 }
 
-static void set_bool(lua_State *L, const char *key, bool value)
+/* Where it does not hold, nil. */
+static void push_number_if(lua_State *L, bool holds, double number)
 {
-  lua_pushboolean(L, value);
-  lua_setfield(L, -2, key);
-}
-
-static void set_number(lua_State *L, const char *key, double value)
-{
-  lua_pushnumber(L, value);
-  lua_setfield(L, -2, key);
+  if (holds)
+    lua_pushnumber(L, number);
+  else
+    lua_pushnil(L);
 }
 
 static void set_text(lua_State *L, const char *key, const char *text)
@@ -196,20 +207,24 @@ static void set_text(lua_State *L, const char *key, const char *text)
 
 void mcg_lua_push_result(lua_State *L, const mcg_result *r)
 {
-  lua_createtable(L, 0, 18);
   bool exited = !r->signal && !r->detached;
-  if (exited) set_number(L, "exit_code", r->exit_code);
+  luaL_checkstack(L, RESULT_FIELDS + 4, "a result");
+  mcg_lua_push_maker(L, mcg_lua_host(L)->result_ref, make_result);
+  push_number_if(L, exited, r->exit_code);
+  lua_pushboolean(L, exited && r->exit_code == 0);
+  push_stream(L, r->stdout_data, r->stdout_len, r->stdout_bytes, r->stdout_truncated);
+  push_stream(L, r->stderr_data, r->stderr_len, r->stderr_bytes, r->stderr_truncated);
+  lua_pushboolean(L, r->timed_out);
+  lua_pushboolean(L, r->oom_killed);
+  lua_pushboolean(L, r->not_found);
+  push_number_if(L, r->pid > 0, r->pid);
+  lua_pushnumber(L, r->duration_s);
+  lua_pushnumber(L, r->cpu_s);
+  lua_pushnumber(L, r->max_rss_mb);
+  lua_call(L, RESULT_FIELDS, 1);
   set_text(L, "signal", r->signal);
   set_text(L, "start_error", r->start_error);
-  set_bool(L, "ok", exited && r->exit_code == 0);
-  set_stream(L, "stdout", r->stdout_data, r->stdout_len, r->stdout_bytes, r->stdout_truncated);
-  set_stream(L, "stderr", r->stderr_data, r->stderr_len, r->stderr_bytes, r->stderr_truncated);
-  set_bool(L, "timed_out", r->timed_out);
-  set_bool(L, "oom_killed", r->oom_killed);
-  set_bool(L, "not_found", r->not_found);
-  if (r->detached) set_bool(L, "detached", true);
-  if (r->pid > 0) set_number(L, "pid", r->pid);
-  set_number(L, "duration", r->duration_s);
-  set_number(L, "cpu_s", r->cpu_s);
-  set_number(L, "max_rss_mb", r->max_rss_mb);
+  if (!r->detached) return;
+  lua_pushboolean(L, true);
+  lua_setfield(L, -2, "detached");
 }

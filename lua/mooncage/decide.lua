@@ -254,11 +254,15 @@ local function split_identity(config, functions, level)
   local who = { tenant = config.tenant, run_id = config.run_id, labels = config.labels }
   config.context, config.agent = nil, nil
   function functions.context_of()
-    local given = {}
+    -- There is room for all of them from the start: one is made for each question.
+    local given = { tenant = false, run_id = false, labels = false, spend = false }
+    given.tenant, given.run_id, given.labels, given.spend = nil, nil, nil, nil
     if context then
       for key, value in pairs(context) do given[key] = value end
     end
-    for key, value in pairs(who) do given[key] = value end -- which no context can change
+    if who.tenant ~= nil then given.tenant = who.tenant end -- which no context can change
+    if who.run_id ~= nil then given.run_id = who.run_id end
+    if who.labels ~= nil then given.labels = who.labels end
     return given
   end
   functions.who = who

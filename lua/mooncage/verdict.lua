@@ -28,7 +28,11 @@ end
 ---What a guardrail says, as data. All that is not a plain yes is a no; what makes no sense is said.
 function verdict.of(said, reason, rule)
   reason, rule = short(reason), short(rule)
-  if said == true then return { allow = true, reason = reason, rule = rule } end
+  if said == true then -- most are: with room for all of it from the start
+    local answer = { allow = true, reason = false, rule = false }
+    answer.reason, answer.rule = reason, rule
+    return answer
+  end
   if said == false then return { allow = false, reason = reason, rule = rule } end
   if said == "ask" then return { ask = true, reason = reason, rule = rule } end
   local only = type(said) == "table" and next(said) -- one key: who says two things says nothing

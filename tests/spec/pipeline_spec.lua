@@ -169,14 +169,24 @@ describe("a guardrail", function()
   end)
 
   it("what it changes in its argument changes nothing", function()
+    local heard = {}
+    local function change(_, _, command)
+      assert.same({ "echo", "this" }, command.argv)
+      assert.same(command.argv, command.words)
+      assert.same(mooncage.commands(command.argv), command.commands)
+      command.argv[2], command.words[1], command.commands[1].words[2] = "other", "cat", "third"
+      heard[#heard + 1] = command
+    end
     local session = open {
       guardrail = function(command)
-        command.argv[2] = "other"
+        change(nil, nil, command)
         return true
       end,
+      hooks = { on_sandbox_exec_start = change, on_sandbox_exec_end = change },
     }
     assert.equal("this\n", assert(session:exec { "echo", "this" }).stdout)
     session:close()
+    assert.equal(3, #heard)
   end)
 
   it("may have something else run", function()

@@ -57,7 +57,49 @@ static int up(void **state)
   confirmation = NULL;
   late = false;
   abandoned = 0;
+  deciders.parsed = false;
+  deciders.on_question = on_question;
   return engine_up(state);
+}
+
+/* What a host is told as C has it is what the JSON says. */
+static void same_command(const mcg_told *told, const json_t *asked)
+{
+  const json_t *command = json_object_get(asked, "command");
+  size_t count = json_array_size(json_object_get(command, "argv"));
+  auto_free char *parsed = mcg_argv_commands(told->spec->argv, NULL, count, NULL);
+  auto_free char *said = json_dumps(json_object_get(command, "commands"), JSON_COMPACT);
+  for (size_t i = 0; i < count; i++)
+    assert_string_equal(told->spec->argv[i],
+                        json_string_value(json_array_get(json_object_get(command, "argv"), i)));
+  assert_null(told->spec->argv[count]);
+  assert_string_equal(said, parsed); /* also where nobody had to take it apart */
+  assert_int_equal(json_array_size(told->commands), count > 2 ? 2 : 0);
+  assert_null(told->unclear);
+}
+
+static void on_told(void *data, unsigned kind, const char *json, mcg_question *question)
+{
+  const mcg_told *told = mcg_question_told(question);
+  (void)data;
+  assert_null(json);
+  open_one = question;
+  if (late) return; /* it is looked at when nobody waits any more */
+  const json_t *asked = mcg_question_json(question);
+  same_command(told, asked);
+  if (kind == MCG_ASK_HOOK) {
+    assert_string_equal(told->hook, json_string_value(json_object_get(asked, "hook")));
+    assert_int_equal(strlen(told->id), 26);
+    assert_null(told->session);
+    assert_int_equal(told->result ? told->result->stdout_len : 3, 3);
+    note(told->result ? "ended" : "starts");
+  } else {
+    assert_null(told->hook);
+    assert_false(told->session->unpriced && told->session->usd > 0);
+    assert_null(told->tenant);
+    note("guardrail");
+  }
+  mcg_answer(question, verdict);
 }
 
 static mcg_session *open_guarded(const char *more)
@@ -117,6 +159,38 @@ static void a_person_is_asked(void **state)
   confirmation = "{\"allow\":true}";
   run_shell(session, "true", &out);
   assert_string_equal(order, "guardrail;confirm;start;end;");
+  outcome_fini(&out);
+  close_session(session);
+}
+
+static void told_as_c_has_it(void **state)
+{
+  (void)state;
+  static const char *const alone[] = {"echo", "hi", NULL}, *const within[] = {"env", "echo", "hi",
+                                                                              NULL};
+  deciders.parsed = true;
+  deciders.on_question = on_told;
+  mcg_session *session = open_guarded("");
+  for (int i = 0; i < 2; i++) {
+    outcome out;
+    *order = '\0';
+    run_spec(session, &(mcg_exec_spec){.size = sizeof(mcg_exec_spec), .argv = i ? within : alone},
+             &out);
+    assert_null(out.error);
+    assert_string_equal(order, "guardrail;starts;ended;");
+    outcome_fini(&out);
+  }
+  outcome out = {0};
+  mcg_exec *exec;
+  mcg_exec_spec spec = {.size = sizeof spec, .argv = alone};
+  late = true;
+  assert_int_equal(mcg_exec_start(session, &spec, &plain_events, &out, &exec, NULL), 0);
+  turn_for(5);
+  mcg_exec_cancel(exec);
+  until(&out);
+  assert_null(mcg_question_told(open_one)); /* who asked is gone, and what he asked stays */
+  assert_non_null(json_object_get(mcg_question_json(open_one), "command"));
+  mcg_answer(open_one, verdict);
   outcome_fini(&out);
   close_session(session);
 }
@@ -214,6 +288,7 @@ int main(void)
       CASE(in_order),
       CASE(no_answer_is_a_no),
       CASE(a_person_is_asked),
+      CASE(told_as_c_has_it),
       CASE(what_is_canceled_while_it_is_judged),
       CASE(closing_ends_what_is_judged),
       CASE(one_without_the_host_that_guards_it),

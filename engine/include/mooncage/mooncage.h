@@ -283,9 +283,13 @@ MCG_API int mcg_session_open_with(mcg_engine *engine, const char *config, size_t
 /* The session that it is about, borrowed while the question is open; NULL when there is none (any
  * more). A hook that closes its own session answers first: the close waits for the command. */
 MCG_API mcg_session *mcg_question_session(const mcg_question *question);
-/* What is asked, for hosts that use jansson: a json_t, borrowed until it is answered. */
+/* What is asked, for hosts that use jansson: a json_t, borrowed until it is answered. NULL: no memory. */
 struct json_t;
 MCG_API const struct json_t *mcg_question_json(const mcg_question *question);
+/* The same of a command, for hosts that make a value of their own of it: borrowed until on_question
+ * returns, and NULL from then on, and for a question of no command. */
+typedef struct mcg_told mcg_told;
+MCG_API const mcg_told *mcg_question_told(const mcg_question *question);
 /* `json` is one object, or NULL where there is nothing to say. It is copied. */
 MCG_API void mcg_answer(mcg_question *question, const char *json);
 /* The same for hosts that use jansson: takes the object, which nobody else may have; or NULL. */
@@ -417,6 +421,24 @@ typedef struct mcg_result {
   int pid;       /* as seen from inside */
   double duration_s, cpu_s, max_rss_mb;
 } mcg_result;
+
+/* What GUARDRAIL, CONFIRM and HOOK questions tell of a command: what mcg_question_json has, as C has it. */
+typedef struct mcg_spent {
+  double minutes, usd;
+  bool unpriced; /* some of it has no price */
+} mcg_spent;
+struct mcg_told {
+  const char *hook; /* its name, or NULL: what is asked is no hook */
+  const char *id;   /* of the command, for a hook */
+  const mcg_exec_spec *spec;
+  const struct json_t *words;    /* lists: of spec->shell, NULL where they cannot be told; */
+  const struct json_t *commands; /* NULL: argv is the only one, or the text is */
+  const char *unclear;           /* for this reason; or NULL */
+  const mcg_result *result;      /* for the hook at its end: one of the two */
+  const mcg_error *error;
+  const mcg_spent *session, *run, *tenant; /* for no hook; NULL: it is of no run, for no tenant */
+  const char *reason, *rule;               /* for CONFIRM; or NULL */
+};
 
 typedef struct mcg_exec_events {
   /* Once the program runs; `pid` as seen from inside. May be NULL. */
