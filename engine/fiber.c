@@ -1,7 +1,8 @@
 /* fiber.c: fibers and their one scheduler: stacks, the run queue, waits with deadlines.
  *
  * The queue is drained by the loop: by a check handle right after it has looked at descriptors, and
- * by an idle handle, which is active while something is queued and so keeps the loop from sleeping.
+ * by a prepare handle right before, when all that runs on each turn has had its. An idle handle is
+ * active while something is queued and so keeps the loop from sleeping.
  * Queueing is a pointer store: no system call. The check handle also keeps the loop alive while any
  * fiber lives. A fiber keeps its stack and its timer through all its lives; they go when the engine
  * closes. Nothing here knows what runs on a fiber. */
@@ -71,6 +72,7 @@ struct mcg_fibers {
   mcg_fiber *all;
   bool draining, held, log_waits;
   uv_idle_t idle;
+  uv_prepare_t prepare;
   uv_check_t check;
   switch_context main_context;
 #ifdef FIBER_ASAN
@@ -237,7 +239,12 @@ static void drain(mcg_fibers *fibers)
 
 static void on_idle(uv_idle_t *idle)
 {
-  drain(idle->data);
+  (void)idle;
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+  drain(prepare->data);
 }
 
 static void on_check(uv_check_t *check)
@@ -522,6 +529,10 @@ int mcg_fibers_new(mcg_engine *engine, mcg_error **err)
   fibers->end = &fibers->first;
   uv_idle_init(engine->loop, &fibers->idle);
   fibers->idle.data = fibers;
+  uv_prepare_init(engine->loop, &fibers->prepare);
+  fibers->prepare.data = fibers;
+  uv_prepare_start(&fibers->prepare, on_prepare);
+  uv_unref((uv_handle_t *)&fibers->prepare);
   uv_check_init(engine->loop, &fibers->check);
   fibers->check.data = fibers;
   uv_check_start(&fibers->check, on_check);
@@ -551,9 +562,9 @@ static void on_timer_closed(uv_handle_t *timer)
   closed_one(((mcg_fiber *)timer->data)->fibers);
 }
 
-static void on_idle_closed(uv_handle_t *idle)
+static void on_handle_closed(uv_handle_t *handle)
 {
-  closed_one(idle->data);
+  closed_one(handle->data);
 }
 
 /* A turn later than whatever else was being closed: when ours are gone, so is that. */
@@ -564,8 +575,9 @@ static void on_check_closed(uv_handle_t *check)
     fibers->handles++;
     uv_close((uv_handle_t *)&fiber->timer, on_timer_closed);
   }
-  fibers->handles++;
-  uv_close((uv_handle_t *)&fibers->idle, on_idle_closed);
+  fibers->handles += 2;
+  uv_close((uv_handle_t *)&fibers->idle, on_handle_closed);
+  uv_close((uv_handle_t *)&fibers->prepare, on_handle_closed);
 }
 
 void mcg_fibers_close(mcg_engine *engine, void (*closed)(mcg_engine *engine))

@@ -437,6 +437,7 @@ void mcg_lua_task_now(mcg_task *task)
   host->ready = NULL;
   host->ready_end = &host->ready;
   task_run(task);
+  mcg_lua_rest(host);
 }
 
 /* Pushes it. */
