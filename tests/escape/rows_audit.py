@@ -1,6 +1,7 @@
 """rows_audit.py: the AU rows: what is written of a command, and by whom it can be changed."""
 
 import base64
+import glob
 import hashlib
 import json
 import os
@@ -158,8 +159,23 @@ def reach_the_log(t):
     must(len(logged(t)) == before + 5, "the log is not what was written")
 
 
-@row("AU-07", "edit, remove, swap, cut, write anew", "hash chain, and an anchor in the state directory; verify names the line",
-     outcome="seen")
+def anew(lines):
+    """The same events as a good chain, but for one; whoever has no key can make that."""
+    previous, out = "0" * 64, []
+    for number, line in enumerate(lines):
+        event = json.loads(line)
+        del event["hash"]
+        event["prev"] = previous
+        if number == 3:
+            event["session"] = "another"
+        text = json.dumps(event, sort_keys=True, separators=(",", ":"))
+        event["hash"] = previous = hashlib.sha256((previous + text).encode()).hexdigest()
+        out.append(json.dumps(event, sort_keys=True, separators=(",", ":")).encode() + b"\n")
+    return out
+
+
+@row("AU-07", "edit, remove, swap, cut, write anew; then wait for the next run; garble or remove the anchor",
+     "hash chain, and an anchor in the state directory; verify names the line, and the next writer says what it found", outcome="seen")
 def tamper(t):
     plain = naive(t, "seq 5 | sed 's/.*/{\"seq\":&}/' > plain; sed -i 3d plain")
     must(all(json.loads(line) for line in plain.splitlines()), "the control: a plain log shows what was taken away")
@@ -175,11 +191,27 @@ def tamper(t):
             ("remove", whole[:3] + whole[4:], b"seq 4 is missing before line 4"),
             ("swap", [*whole[:3], whole[4], whole[3], *whole[5:]], b"line 5 (seq 4) is out of place"),
             ("cut", whole[:-2], b"the tail is cut off: lines with seq 9 to 10"),
+            ("anew", anew(whole), b"the file was written anew: its line with seq 10"),
             ("empty", [], b"the tail is cut off: lines with seq 1 to 10")):
         with open(log, "wb") as file:
             file.writelines(lines)
         got = t.run(verify)
         must(got.code == 1 and said in got.out, "%s: %s" % (name, got.brief()))
+    with open(log, "wb") as file:
+        file.writelines(anew(whole))
+    t.command("true", flags=flags(t))
+    got = t.run(verify)
+    must(got.code == 1 and b"written anew before line 11" in got.out, "anew, and the next run: " + got.brief())
+    anchors = glob.glob(t.path("state") + "/mooncage/anchors/*")
+    must(len(anchors) == 1, "which is its anchor? %r" % anchors)
+    with open(anchors[0], "w") as file:
+        file.write("garbled")
+    t.command("true", flags=flags(t))
+    os.unlink(anchors[0])
+    t.command("true", flags=flags(t))
+    got = t.run(verify)
+    must(got.code == 1 and b"anchor could not be read before line 17" in got.out, "the garbled anchor: " + got.brief())
+    must(b"there was no anchor before" in got.out, "the missing anchor: " + got.brief())
 
 
 @row("AU-08", "many engines, one log", "a lock for each batch; the chain is taken up from the file", outcome="harmless")
