@@ -49,14 +49,17 @@ static const char *raw_text(lua_State *L, int index, const char *key)
   return text;
 }
 
+#define THREW_FIX "correct the function that threw or returned this"
+
 mcg_error *mcg_lua_error_at(lua_State *L, int index)
 {
   if (lua_type(L, index) == LUA_TSTRING)
-    return mcg_error_new(MCG_INVALID, lua_tostring(L, index), NULL);
+    return mcg_error_new(MCG_INVALID, lua_tostring(L, index), THREW_FIX);
   if (lua_istable(L, index) && raw_text(L, index, "message"))
     return mcg_error_new(code_named(raw_text(L, index, "code")), raw_text(L, index, "message"),
                          raw_text(L, index, "fix"));
-  return mcg_error_new(MCG_INVALID, "it threw a value that is neither a text nor an error", NULL);
+  return mcg_error_new(MCG_INVALID, "it threw a value that is neither a text nor an error",
+                       THREW_FIX);
 }
 
 /* ---- a decision under a budget ------------------------------------------------------------ */

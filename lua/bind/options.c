@@ -6,11 +6,25 @@
 #include <stdarg.h>
 #include <string.h>
 
+/* "file:line: " of whoever called the module: some of its functions go through Lua of ours. */
+static void push_caller(lua_State *L)
+{
+  static const char own[] = "mooncage/init.lua";
+  lua_Debug about;
+  int level = 1;
+  for (; lua_getstack(L, level, &about); level++) {
+    lua_getinfo(L, "S", &about);
+    size_t len = strlen(about.source);
+    if (len < sizeof own - 1 || strcmp(about.source + len - (sizeof own - 1), own) != 0) break;
+  }
+  luaL_where(L, level);
+}
+
 int mcg_lua_misuse(lua_State *L, const char *format, ...)
 {
   va_list args;
   va_start(args, format);
-  luaL_where(L, 1);
+  push_caller(L);
   lua_pushliteral(L, "mooncage: ");
   lua_pushvfstring(L, format, args);
   va_end(args);

@@ -303,6 +303,18 @@ describe("with", function()
     assert.equal("closed", kept:info().state)
   end)
 
+  it("blames the caller's line for what cannot be said of a config", function()
+    local bad = { labels = { a = 0 / 0 } }
+    for _, call in pairs {
+      function() mooncage.open(bad) end, function() mooncage.with(bad, print) end,
+      function() mooncage.select(bad) end, function() return (mooncage.open(bad)) end,
+    } do
+      local ok, thrown = pcall(call)
+      assert.is_false(ok)
+      assert.matches("^%S*session_spec.lua:%d+: mooncage: config.labels.a: NaN", thrown)
+    end
+  end)
+
   it("may ask for live costs where there is nobody to ask", function()
     assert(mooncage.with({ capture_live_cost = true, audit = false }, function(session)
       return session:usage().reported_usd == nil

@@ -87,6 +87,7 @@ describe("tenants", function()
       ["unknown key"] = function() return { allow = true } end,
       ["expected a table, found a string"] = function() return { limits = "false" } end,
       ["names and list items"] = function() return { {}, limits = {} } end,
+      ["NaN and infinity"] = function() return { limits = { memory_mb = 0 / 0 } } end,
       ["a function cannot be given"] = function() return { limits = print } end,
       ["processor time"] = function() while true do end end,
       ["more than 1 s"] = function()
@@ -102,6 +103,7 @@ describe("tenants", function()
       local err = refused(fn)
       assert.matches(says, err.message, 1, true)
       assert.is_true(err.code == "invalid" or err.code == "timeout", says)
+      assert.matches("%w", err.fix)
     end
     assert.is_true(#refused(function() error(("A"):rep(1e7)) end).message < 5000)
   end)
