@@ -74,6 +74,7 @@ struct mcg_lua {
   mcg_task *live;
   mcg_task *spare;      /* one that answered, and nobody has seen: for the next question */
   const char *callback; /* what runs now, such as "on_stdout", or NULL */
+  bool decides;         /* and that decides: it is not to have it done elsewhere either */
   unsigned turning;     /* uv_run is on the C stack */
   bool closing;         /* Lua is not entered any more */
   bool exiting;         /* os.exit was called: no task is resumed */

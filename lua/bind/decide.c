@@ -253,9 +253,12 @@ int mcg_lua_decide(lua_State *L)
   luaL_checkstack(decision, nargs + 1, "too many arguments");
   lua_xmove(L, decision, nargs + 1);
   const char *outer = host->callback;
+  bool within = host->decides;
   host->callback = name; /* what would wait says where it cannot */
+  host->decides = true;
   int rc = resume_within(L, host, decision, nargs);
   host->callback = outer;
+  host->decides = within;
   if (host->too_deep)
     return throw_error(L, MCG_INVALID, "use fewer coroutines, one in another", name,
                        "nests coroutines too deeply");

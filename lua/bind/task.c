@@ -16,7 +16,9 @@ mcg_task *mcg_lua_enter(lua_State *L)
   mcg_task *task = host->current;
   if (host->closing) luaL_error(L, "mooncage: the engine is closed");
   if (host->callback)
-    luaL_error(L, "mooncage: cannot wait inside %s; use mooncage.spawn there", host->callback);
+    luaL_error(L, "mooncage: cannot wait inside %s; %s", host->callback,
+               host->decides ? "it decides at once, from what it is given"
+                             : "use mooncage.spawn there");
   if (!task) {
     if (host->turning) luaL_error(L, "mooncage: cannot wait here: the loop is being turned");
     return host->outside;

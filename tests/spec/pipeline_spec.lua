@@ -248,7 +248,7 @@ describe("a guardrail", function()
       [function() error "broken" end] = "the guardrail failed: .*broken",
       [function() error(setmetatable({}, { __tostring = error })) end] = "neither a text",
       [function() coroutine.yield() end] = "yielded",
-      [function() mooncage.sleep(1) end] = "cannot wait inside guardrail",
+      [function() mooncage.sleep(1) end] = "cannot wait inside guardrail; it decides at once",
       [function() return "ask", "sure?" end] = "nobody can be asked",
     }
     for fn, wanted in pairs(cases) do
