@@ -18,7 +18,8 @@
 
 typedef struct reading {
   json_t *problems, *notes;
-  size_t found; /* problems, told or not */
+  size_t found;        /* problems, told or not */
+  uint64_t mismatched; /* lines whose hash is another */
   mcg_chain chain;
   uint64_t line, first_seq, seq;
   char head[MCG_HASH_LEN];     /* '?': not known */
@@ -206,7 +207,10 @@ static void judge_line(reading *self, const char *line, size_t len)
     self->seq = entry.seq - 1;
     memcpy(self->head, entry.prev, MCG_HASH_LEN);
   }
-  if (!own_hash(self, line, len, &entry, hash) || memcmp(hash, entry.hash, MCG_HASH_LEN) != 0)
+  bool matches =
+      own_hash(self, line, len, &entry, hash) && memcmp(hash, entry.hash, MCG_HASH_LEN) == 0;
+  if (!matches) self->mismatched++;
+  if (!matches)
     add_problem(self, entry.seq, "changed", "line %llu (seq %llu) was changed: its hash is another",
                 (unsigned long long)self->line, (unsigned long long)entry.seq);
   else
@@ -268,8 +272,19 @@ static const char *judge_anchor(reading *self, int known)
   return self->anchor.seq < self->seq ? "behind" : "ok";
 }
 
+static void judge_key(reading *self)
+{
+  if (!self->line || self->mismatched < self->line) return;
+  if (self->chain.keyed)
+    add_note(self, "not one line has the hash that this key gives it: is it the key of this log?");
+  else
+    add_note(self, "not one line has its hash: where the log has an hmac_key, give it with "
+                   "--hmac-key @env:NAME");
+}
+
 static json_t *report(reading *self, const char *path, const char *anchor)
 {
+  judge_key(self);
   if (self->found > PROBLEMS_MAX)
     add_note(self, "%zu problems, of which the first %d are told", self->found, PROBLEMS_MAX);
   return json_pack("{s:o, s:b, s:I, s:I, s:I, s:s, s:o, s:o}", "file", mcg_json_bytes(path), "ok",

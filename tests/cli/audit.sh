@@ -114,7 +114,9 @@ check "with a key" gives 0 '' "mooncage --config $work/keyed.lua run -- true; ch
 check "verify takes it from the configuration" gives 0 '' "mooncage -q --config $work/keyed.lua audit verify >/dev/null"
 check "or from --hmac-key" gives 0 '' "mooncage -q audit verify --hmac-key @env:KEY '$l' >/dev/null"
 check "another key does not do" gives 1 '*' "KEY=other mooncage audit verify --hmac-key @env:KEY '$l'"
+check "which is said" gives 1 1 "KEY=other mooncage audit verify --hmac-key @env:KEY '$l' | grep -c 'is it the key of this log'; exit \${PIPESTATUS[0]}"
 check "nor none" gives 1 '*' "mooncage audit verify '$l'"
+check "which is said, too" gives 1 1 "mooncage audit verify '$l' | grep -c 'give it with --hmac-key'; exit \${PIPESTATUS[0]}"
 
 # Bad days.
 refused() { json_is 125 'd["error"]["code"] == "audit_failed" and "--audit" in d["error"]["fix"]' "mooncage --json run --audit '$1' -- touch '$work/ran'"; }
