@@ -88,7 +88,21 @@ static bool ends_in(const char *text, const char *tail)
   return n >= m && strcmp(text + n - m, tail) == 0;
 }
 
-/* Whoever owns the place unpacks into it, so that what is unpacked is theirs, as built-ins have it. */
+/* The program that reads a compressed archive, by the end of its name; "": it is plain tar. */
+static const char *reader_of(const char *source, mcg_error **err)
+{
+  static const struct {
+    const char *end, *program;
+  } known[] = {{".tar", ""},   {".gz", "gzip"},  {".tgz", "gzip"}, {".xz", "xz"},
+               {".txz", "xz"}, {".zst", "zstd"}, {".bz2", "bzip2"}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (ends_in(source, known[i].end)) return known[i].program;
+  mcg_fail(err, MCG_INVALID, "use .tar, .tar.gz, .tar.xz, .tar.zst or .tar.bz2",
+           "%s: not an archive that is known by its name", source);
+  return NULL;
+}
+
+/* Who reads it must be somebody to whom the place is open: its owner. */
 static int owner_of(placing *p, const char *path, char user[32], mcg_error **err)
 {
   mcg_entry about;
@@ -99,37 +113,54 @@ static int owner_of(placing *p, const char *path, char user[32], mcg_error **err
   return 0;
 }
 
-/* Plain tar is init's own; what is compressed, the sandbox's tar unpacks, inside. */
-static int place_archive(placing *p, const mcg_manifest_entry *e, mcg_error **err)
+/* The sandbox's own program makes plain tar of the file `packed`, which init unpacks: so nothing that
+ * is hostile is read outside, and no archive gets past the judge. */
+static int unpack_with(placing *p, const mcg_manifest_entry *e, const char *program,
+                       const char *packed, const mcg_builtin *unpack, mcg_error **err)
 {
-  if (open_host(p, err) < 0 || make_directory(p, e->path, 0755, err) < 0) return -1;
-  mcg_builtin read = {.argv = (const char *const[]){"read", e->source, NULL}};
-  mcg_builtin unpack = {.argv = (const char *const[]){"unpack", e->path, NULL}};
-  if (ends_in(e->source, ".tar"))
-    return mcg_builtin_pipe(p->engine, p->host, &read, p->stream, &unpack, err);
-  const char *how = ends_in(e->source, ".gz") || ends_in(e->source, ".tgz")   ? "-z"
-                    : ends_in(e->source, ".xz") || ends_in(e->source, ".txz") ? "-J"
-                    : ends_in(e->source, ".zst")                              ? "--zstd"
-                    : ends_in(e->source, ".bz2")                              ? "-j"
-                                                                              : NULL;
-  if (!how)
-    return mcg_fail(err, MCG_INVALID, "use .tar, .tar.gz, .tar.xz, .tar.zst or .tar.bz2",
-                    "%s: not an archive that is known by its name", e->source);
   int status = 0;
   char user[32];
   if (owner_of(p, e->path, user, err) < 0) return -1;
-  mcg_builtin tar = {.argv = (const char *const[]){"tar", "-x", how, "--no-same-owner", "-f", "-",
-                                                   "-C", e->path, NULL},
-                     .program = true,
-                     .user = *user ? user : NULL,
-                     .exit_code = &status};
-  int rc = mcg_builtin_pipe(p->engine, p->host, &read, p->stream, &tar, err);
-  free(tar.output);
-  if (rc == 0 && status != 0)
-    rc = mcg_fail(err, status == 127 ? MCG_UNSUPPORTED : MCG_INVALID,
-                  status == 127 ? "use a plain .tar, or a rootfs that has tar" : NULL,
-                  "tar in the sandbox ended with %d", status);
-  return rc;
+  mcg_builtin reader = {.argv = (const char *const[]){program, "-dc", "--", packed, NULL},
+                        .program = true,
+                        .user = *user ? user : NULL,
+                        .exit_code = &status};
+  mcg_builtin taker = *unpack;
+  int rc = mcg_builtin_pipe(p->engine, p->stream, &reader, p->stream, &taker, err);
+  if (status == 0) return rc;
+  mcg_error_free(*err); /* the taker's, who was ended for it */
+  *err = NULL;
+  if (status == 127)
+    return mcg_fail(err, MCG_UNSUPPORTED, "use a plain .tar, or a rootfs that has the program",
+                    "%s needs %s, which is not in the sandbox", e->source, program);
+  return mcg_fail(err, MCG_ARCHIVE_UNSAFE, "fetch or make the archive again",
+                  "%s: %s in the sandbox ended with %d; nothing was unpacked", e->source, program,
+                  status);
+}
+
+/* In the place itself, for room and for whose it is. */
+static int place_compressed(placing *p, const mcg_manifest_entry *e, const char *program,
+                            const mcg_builtin *read, const mcg_builtin *unpack, mcg_error **err)
+{
+  auto_free char *packed = mcg_format("%s/.mooncage-packed", e->path);
+  if (!packed) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the manifest");
+  mcg_builtin from = *read;
+  mcg_builtin to = {.argv = (const char *const[]){"write", packed, "600", NULL}};
+  if (mcg_builtin_pipe(p->engine, p->host, &from, p->stream, &to, err) < 0) return -1;
+  int rc = unpack_with(p, e, program, packed, unpack, err);
+  auto_error mcg_error *late = NULL;
+  int gone = run(p, (const char *const[]){"remove", packed, NULL}, NULL, 0, rc < 0 ? &late : err);
+  return rc < 0 ? rc : gone;
+}
+
+static int place_archive(placing *p, const mcg_manifest_entry *e, mcg_error **err)
+{
+  const char *program = reader_of(e->source, err);
+  if (!program || open_host(p, err) < 0 || make_directory(p, e->path, 0755, err) < 0) return -1;
+  mcg_builtin read = {.argv = (const char *const[]){"read", e->source, NULL}};
+  mcg_builtin unpack = {.argv = (const char *const[]){"unpack", e->path, NULL}};
+  return *program ? place_compressed(p, e, program, &read, &unpack, err)
+                  : mcg_builtin_pipe(p->engine, p->host, &read, p->stream, &unpack, err);
 }
 
 /* git runs in a jail of its own that has a network and nothing else: no configuration of the host, no

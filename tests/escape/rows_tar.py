@@ -292,8 +292,8 @@ def owners(t):
       say(session:exec "echo more >> f && rm f".ok and "DENIED" or "ALLOWED", "flags")""")
 
 
-@row("TR-11", "archives that grow: gzip, bzip2, xz, zip given as tar; a compressed bomb by a manifest",
-     "plain tar only; the manifest's are unpacked by tar inside, within the limit of the disk", outcome="refused", alone=True)
+@row("TR-11", "archives that grow: gzip, bzip2, xz, zip given as tar; compressed ones by a manifest: a bomb, climbing names, links",
+     "plain tar only; what a manifest names is made plain tar inside, and judged; no more than the disk holds", outcome="refused", alone=True)
 def bombs(t):
     plain = entry(b"f", bytes(1 << 20)) + END
     zipped = io.BytesIO()
@@ -309,10 +309,16 @@ def bombs(t):
         file.write(END)
     t.own(bomb)
     free = os.statvfs(t.dir)
+    t.file("climb.tar.gz", gzip.compress(entry(b"../x", b"evil") + END))
+    t.file("link.tar.xz", lzma.compress(link(b"l", b"../out") + entry(b"l/x", b"evil") + END))
+    t.file("two.tar.gz", gzip.compress(entry(b"f", b"x") + END) + gzip.compress(entry(b"../x", b"evil") + END))
     got = t.script("""
-    local manifest = { base = DIR, archives = { { from = "bomb.tar.gz", to = "." } } }
-    local session, err = real.open { backend = mooncage.jail {}, manifest = manifest, limits = { disk_mb = 32 } }
-    say(session and "ALLOWED" or "DENIED", "a bomb of %d KiB", err)""" % (os.path.getsize(bomb) >> 10), timeout=120)
+    for name, code in pairs { bomb = "quota", climb = "archive_unsafe", link = "archive_unsafe", two = "archive_unsafe" } do
+      local from = name .. (name == "link" and ".tar.xz" or ".tar.gz")
+      local manifest = { base = DIR, archives = { { from = from, to = "." } } }
+      local session, err = real.open { backend = mooncage.jail {}, manifest = manifest, limits = { disk_mb = 32 } }
+      say((session or err.code ~= code) and "ALLOWED" or "DENIED", name, err)
+    end""", timeout=120)
     t.stopped(got)
     if os.statvfs(t.dir).f_bavail * free.f_frsize < free.f_bavail * free.f_frsize - (64 << 20):
         raise Hole("the host's disk was filled")

@@ -70,6 +70,13 @@ local function manifests(sandbox)
     local compressed = { archives = { { from = "x.tar.gz", to = "t" } } }
     assert.equal("two\n", says(compressed, "cat t/src/deep/b"))
     refused("invalid", "x.rar", { archives = { { from = "x.rar", to = "t" } } })
+    assert.equal("src\n", says({ archives = { { from = "x.tar.gz", to = "t" } } }, "ls -A t"))
+    support.host(("cd %s && printf x | gzip > no.tar.gz && head -c 60 x.tar.gz > cut.tar.gz && "
+      .. "cat x.tar.gz x.tar.gz > two.tar.gz && gzip -c x.tar > plain.tar"):format(base))
+    refused("archive_unsafe", "no tar archive", { archives = { { from = "no.tar.gz", to = "t" } } })
+    refused("archive_unsafe", "cut.tar.gz", { archives = { { from = "cut.tar.gz", to = "t" } } })
+    refused("archive_unsafe", "after its end", { archives = { { from = "two.tar.gz", to = "t" } } })
+    refused("archive_unsafe", "is gzip", { archives = { { from = "plain.tar", to = "t" } } })
   end)
 
   it("what is written out has the last word", function()

@@ -263,12 +263,17 @@ end
 
 -- ---- out, in -----------------------------------------------------------------------------------
 
+---The FILE that was named, or "-" for one of our own streams.
+local function place_of(line, fd)
+  local place = line.words[3] or "-"
+  if place ~= "-" or not core.terminal.isatty(fd) then return place end
+  return nil, { code = "invalid", message = "a tar archive is nothing for a terminal",
+    fix = "name a file, or redirect " .. (fd == 0 and "the input" or "the output") }
+end
+
 function actions.export(line)
-  local to = line.words[3] or "-"
-  if to == "-" and core.terminal.isatty(1) then
-    return nil, { code = "invalid", message = "a tar archive is nothing for a terminal",
-      fix = "name a file, or send the output to one" }
-  end
+  local to, misplaced = place_of(line, 1)
+  if not to then return nil, misplaced end
   if to == "-" and output.is_json() then
     return nil, { code = "invalid", message = "the archive and the JSON document would mix",
       fix = "name a file to export to" }
@@ -287,11 +292,8 @@ end
 
 ---Unpacked in a sandbox that is gone afterwards, and packed again: nothing unsafe gets in.
 function actions.import(line)
-  local from = line.words[3] or "-"
-  if from == "-" and core.terminal.isatty(0) then
-    return nil, { code = "invalid", message = "a terminal gives no tar archive",
-      fix = "name a file, or give one as the input" }
-  end
+  local from, misplaced = place_of(line, 0)
+  if not from then return nil, misplaced end
   local config, err = config_of(line.flags)
   if not config then return nil, err end
   config.manifest, config.snapshot, config.project = nil, nil, nil
