@@ -17,6 +17,7 @@ import rows_network  # noqa: F401
 import rows_proc  # noqa: F401
 import rows_resources  # noqa: F401
 import rows_secrets  # noqa: F401
+import rows_snapshot  # noqa: F401
 import rows_specs  # noqa: F401
 import rows_tar  # noqa: F401
 import rows_tenant  # noqa: F401
@@ -54,9 +55,7 @@ OUTCOMES = {
 # Rows of the corpus that come with what they attack.
 LATER = (
     ("NW-23 to NW-24", "policies that a backend's own network cannot express", "hosted backends, containers and clusters"),
-    ("SE-08", "secrets in a snapshot", "snapshots"),
-    ("FS-19r", "a set-uid bit that comes back with a restored workspace", "snapshots"),
-    ("TR-18 to TR-22", "ids, digests, races, crashes and remote stores of snapshots", "snapshots"),
+    ("TR-22", "answers of remote stores: redirects, wrong lengths, entity bombs", "stores in S3 and GCS"),
     ("HC-01 to HC-18", "answers, errors and redirects of vendors, Docker and Kubernetes", "the backends that speak HTTP"),
 )
 

@@ -94,7 +94,7 @@ def other_session(t):
     t.run([t.world.mooncage, "stop", name], env=mine)
 
 
-@row("TN-04", "be taken for a tenant whose id begins alike: tenant-1 and tenant-10", "ids are compared whole; paths have a hash of them",
+@row("TN-04", "be taken for a tenant whose id begins alike: tenant-1 and tenant-10", "ids are compared whole; paths, of snapshots too, have a hash of them",
      outcome="refused")
 def alike(t):
     must("tenant-10".startswith("tenant-1"), "the control: a prefix would match")
@@ -115,6 +115,22 @@ def alike(t):
     one:close() ten:close()
     """)
     t.stopped(got)
+    t.stopped(t.script("""
+    local store = real.store.file { dir = DIR .. "/store" }
+    for _, tenant in ipairs { "tenant-1", "tenant-10" } do
+      mooncage.with({ tenant = tenant, snapshot_store = store }, function(s) s:snapshot("of-" .. tenant) end)
+    end
+    local own = store:of { tenant = "tenant-1" }
+    for _, prefix in ipairs { "", "of-", "of-tenant-1", "../", "tenant-" } do
+      for _, one in ipairs(own:list(prefix)) do
+        if one.snapshot_id ~= "of-tenant-1" then say("ALLOWED", "list " .. prefix, one.snapshot_id) end
+      end
+    end
+    try("load", own.load, own, "of-tenant-10")
+    try("delete", own.delete, own, "of-tenant-10")
+    mooncage.with({ tenant = "tenant-1", snapshot_store = store }, function(s) try("restore", s.restore, s, "of-tenant-10") end)
+    say(#store:of({ tenant = "tenant-10" }):list() == 1 and "DENIED" or "ALLOWED", "the control: it is there")
+    """))
 
 
 @row("TN-05", "use up what is shared: processes, descriptors, disk, output; then another runs", "limits and quotas for each session and tenant",

@@ -380,7 +380,7 @@ describe("the snapshots of", function()
       local exclude = { ".env", "build", "**/*.o", "deep/*/x" }
       assert(once({ id = "work", exclude = exclude }, function(session)
         session:exec [[mkdir -p .aws build/sub deep/1/x deep/1/y sub
-          echo 1 > .env; echo 1 > sub/.env; echo 1 > build/sub/f; echo 1 > a.o; echo 1 > sub/b.o; echo 1 > deep/1/x/f]]
+          for f in .env sub/.env build/sub/f a.o sub/b.o deep/1/x/f; do echo 1 > $f; done]]
         return true
       end, { manifest = manifest, labels = { note = secret } }))
       local data, metadata = assert(store:load "work")
