@@ -62,8 +62,9 @@ void walk_fini(tree_walk *walk);
 
 /* remove.c: what is called `name` in `dir`, with all that is below it. */
 void tree_remove(int dir, const char *name);
-/* All beneath `dir`, which it takes, but what is mounted there: that belongs to somebody else. */
-void tree_empty(int dir);
+/* All beneath `dir`, which it takes, but the directory `but` in it, and what is mounted there: that belongs
+ * to somebody else. */
+void tree_empty(int dir, int but);
 
 /* One directory's entries, without "." and "..". */
 typedef struct entries {
@@ -81,16 +82,15 @@ void builtin_list(int argc, char **argv);
 void builtin_stat(int argc, char **argv);
 void builtin_mkdir(int argc, char **argv);
 void builtin_remove(int argc, char **argv);
-void builtin_empty(int argc, char **argv);
 void builtin_move(int argc, char **argv);
 void builtin_disk(int argc, char **argv);
-void builtin_pack(int argc, char **argv); /* pack-strict too */
-void builtin_unpack(int argc, char **argv);
+void builtin_pack(int argc, char **argv);    /* pack-strict too */
+void builtin_unpack(int argc, char **argv);  /* unpack-strict and replace too */
 void builtin_changes(int argc, char **argv); /* changeset too: builtin_project.c */
 void builtin_apply(int argc, char **argv);
 void builtin_processes(const struct mcg_server *server);
 
 /* tar_unpack.c, also for the fuzzer: an archive from builtin_get into a directory, whole or not at all. */
-void tar_unpack(int target, bool strict);
+void tar_unpack(int target, bool strict, bool replaces);
 
 #endif

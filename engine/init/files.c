@@ -195,12 +195,6 @@ void builtin_mkdir(int argc, char **argv)
   paths_make(argv[1], mode_of(argv[2]));
 }
 
-void builtin_empty(int argc, char **argv)
-{
-  (void)argc;
-  tree_empty(paths_need(argv[1], O_RDONLY | O_DIRECTORY | O_NONBLOCK));
-}
-
 void builtin_remove(int argc, char **argv)
 {
   char name[256];

@@ -58,7 +58,6 @@
  *                                 bytes than LENGTH: an error, and nothing changes
  *   list PATH | stat PATH         MCG_ENTRY records (below), in no order; a link itself, not its target
  *   mkdir PATH MODE | remove PATH | move FROM TO
- *   empty PATH                    removes what is in a directory, but for what is mounted there
  *   pack PATH [EXCLUDE...]        plain tar (pax) of the tree; sockets, fifos, devices are left out, and
  *                                 each EXCLUDE with what is below it: a path in the tree, in which *, ?
  *                                 and [...] stand for what no "/" is in, and \\ takes that from the next;
@@ -68,6 +67,8 @@
  *                                 links to earlier files; mode & 0777; "..", absolute names, devices, a
  *                                 name twice as two kinds, caps of tar.h: MCG_EUNSAFE
  *   unpack-strict PATH            the same, but a symbolic link in it is an error
+ *   replace PATH                  as unpack; once all of it is there, and before it is put in its place, what
+ *                                 the directory held goes, but for what is mounted there
  *   processes                     MCG_PROCESS records
  *   changes OLD NEW               what differs between two trees, records of project.h, no data
  *   changeset OLD NEW             the same with the data of added and modified files

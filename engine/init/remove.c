@@ -52,20 +52,21 @@ static bool empty_here(tree_walk *walk)
   while ((name = entries_next(&list))) {
     if (unlinkat(walk->fd, name, 0) == 0 || errno == ENOENT || (keeps && errno == EBUSY)) continue;
     if (errno != EISDIR && errno != EPERM) failed(name);
+    if (is_kept(walk->fd, name)) continue;
     if (unlinkat(walk->fd, name, AT_REMOVEDIR) == 0 || (keeps && errno == EBUSY)) continue;
     if (errno != ENOTEMPTY && errno != EEXIST) failed(name);
-    if (is_kept(walk->fd, name)) continue;
     enter(walk, name);
     return false;
   }
   return true;
 }
 
-void tree_empty(int dir)
+void tree_empty(int dir, int but)
 {
   char name[256];
   tree_walk walk;
   keeps = true;
+  keep(but, ".");
   walk_init(&walk, dir);
   for (;;) {
     if (!empty_here(&walk)) continue; /* one down */

@@ -21,6 +21,7 @@
 #define NO_REPLACE 1 /* RENAME_NOREPLACE */
 
 static int above = -1, stage = -1;
+static bool emptied; /* the target, on purpose: a failure is no return to what was there */
 static char stage_name[48];
 
 bool tar_stage_is(const char *name)
@@ -89,7 +90,8 @@ static _Noreturn void cannot(pair *both, const char *name)
 {
   int number = errno;
   walk_path(&both->to, name);
-  builtin_fail(number, "cannot put %.150s in its place: %s", both->to.path, strerror(number));
+  builtin_fail(number, "%scannot put %.130s in its place: %s",
+               emptied ? "the directory is emptied, and " : "", both->to.path, strerror(number));
 }
 
 static void begin(pair *both)
@@ -244,10 +246,21 @@ static bool move_here(pair *both)
   return true;
 }
 
-void tar_stage_merge(void)
+/* This cannot be undone; from here on nothing is left that could go wrong but a lack of memory, or what
+ * is mounted in the way. */
+static void empty(void)
+{
+  int copy = open_own(above, ".");
+  if (copy < 0) builtin_fail(errno, "cannot empty the directory: %s", strerror(errno));
+  emptied = true;
+  tree_empty(copy, stage);
+}
+
+void tar_stage_merge(bool replaces)
 {
   pair both;
   char name[256];
+  if (replaces) empty();
   judge();
   begin(&both);
   for (;;) {

@@ -633,19 +633,20 @@ static uint64_t room_of(int dir)
   return fstatvfs(dir, &disk) == 0 ? (uint64_t)disk.f_blocks * disk.f_frsize : 0;
 }
 
-void tar_unpack(int target, bool strict)
+void tar_unpack(int target, bool strict, bool replaces)
 {
   unpacker pack = {.target = target, .strict = strict, .last_fd = -1, .room = room_of(target)};
   *entry = 0;
   pack.root = tar_stage_begin(target);
   read_archive(&pack);
   if (pack.last_fd >= 0) close(pack.last_fd);
-  tar_stage_merge();
+  tar_stage_merge(replaces);
   finish_directories(&pack);
 }
 
 void builtin_unpack(int argc, char **argv)
 {
   (void)argc;
-  tar_unpack(paths_make(argv[1], 0755), strcmp(argv[0], "unpack-strict") == 0);
+  tar_unpack(paths_make(argv[1], 0755), strcmp(argv[0], "unpack-strict") == 0,
+             strcmp(argv[0], "replace") == 0);
 }

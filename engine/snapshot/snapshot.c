@@ -309,16 +309,6 @@ static int check_manifest(restoring *self, mcg_error **err)
   return 0;
 }
 
-static int run_builtin(mcg_session *session, const char *const *argv, restoring *feeds,
-                       mcg_error **err)
-{
-  mcg_builtin builtin = {
-      .argv = argv, .source = feeds ? restore_bytes : NULL, .data = feeds, .max_output = 4096};
-  int rc = mcg_builtin_run(session->engine, session->stream, &builtin, err);
-  free(builtin.output);
-  return rc;
-}
-
 static void end_commands(mcg_session *session)
 {
   auto_error mcg_error *why = NULL;
@@ -326,19 +316,23 @@ static void end_commands(mcg_session *session)
   mcg_execs_abort(session, why);
 }
 
-/* From here on the old workspace is gone. */
+/* The old workspace stays as it is until all of the new one is there. */
 static int replace(restoring *self, mcg_error **err)
 {
   mcg_session *session = self->session;
-  int rc = run_builtin(session, (const char *const[]){"empty", ".", NULL}, NULL, err);
-  if (rc == 0) rc = run_builtin(session, (const char *const[]){"unpack", ".", NULL}, self, err);
+  mcg_builtin unpack = {.argv = (const char *const[]){"replace", ".", NULL},
+                        .source = restore_bytes,
+                        .data = self,
+                        .max_output = 4096};
+  int rc = mcg_builtin_run(session->engine, session->stream, &unpack, err);
+  free(unpack.output);
   if (rc < 0 && self->unread) {
     mcg_error_free(*err);
     *err = mcg_steal_pointer(&self->unread);
   }
-  if (rc == 0) rc = mcg_session_furnish(session, true, err);
-  if (rc == 0) return 0;
-  return mcg_wrap(err, "the workspace is emptied and not filled again: restore another snapshot");
+  if (rc < 0) return -1;
+  if (mcg_session_furnish(session, true, err) == 0) return 0;
+  return mcg_wrap(err, "the workspace is restored, but for what is ephemeral");
 }
 
 static int restore_run(void *arg, mcg_error **err)

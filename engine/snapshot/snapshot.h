@@ -16,7 +16,7 @@ typedef struct mcg_snapshot_spec {
 /* Both with their events in the audit log. *metadata is the caller's. */
 int mcg_snapshot_save(mcg_session *session, const mcg_snapshot_spec *spec, json_t **metadata,
                       mcg_error **err) MCG_PARKS;
-/* Ends what runs, empties the workspace, and fills it; with the ephemeral part of the manifest. */
+/* Ends what runs, then replaces the workspace, all of it or nothing; and the manifest's ephemeral part. */
 int mcg_snapshot_restore(mcg_session *session, const mcg_snapshot_spec *spec, json_t **metadata,
                          mcg_error **err) MCG_PARKS;
 

@@ -646,8 +646,8 @@ function Session:restore_workspace(from) end
 ---@return mooncage.Snapshot? metadata, mooncage.Error? err
 function Session:snapshot(id, options) end
 
----Verifies the snapshot, ends every command of the session, empties the workspace and fills it. An error after
----the emptying says so. Waits.
+---Verifies the snapshot, ends every command of the session, and replaces the workspace with it, all of it or
+---nothing; until it is there the disk has to have room for the old and the new. Waits.
 ---@param id string?
 ---@param options { on_mismatch: "error"|"warn"|"ignore"|nil, store: mooncage.Store? }?
 ---@return mooncage.Snapshot? metadata, mooncage.Error? err

@@ -201,7 +201,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   input_left = size;
   int mine = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (setjmp(out_of_it) == 0) {
-    tar_unpack(mine, false);
+    tar_unpack(mine, false, false);
     FUZZ_NEED(!at_failure);
     check_and_empty(root_fd, 0, false);
   }

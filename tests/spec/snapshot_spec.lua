@@ -442,6 +442,25 @@ describe("the snapshots of", function()
       end
     end)
 
+    it("leave the workspace as it is where the disk has no room for both", function()
+      local limits = { disk_mb = 24, memory_mb = 128 }
+      local session, err = mooncage.open { limits = limits, snapshot_store = store }
+      if not session then return pending(err.message) end -- no cgroups for this user
+      assert.is_true(session:exec("head -c 10000000 /dev/urandom > file").ok)
+      assert(session:snapshot "work")
+      assert.is_true(session:exec("cat file > more; echo mine > mine").ok)
+      local result
+      result, err = session:restore "work"
+      assert.is_nil(result)
+      assert.equal("quota", err.code)
+      assert.equal("mine\n", session:read "mine")
+      assert.equal("3\n", session:exec("ls -A | wc -l").stdout)
+      assert(session:remove "more")
+      assert(session:restore "work")
+      assert.equal("file\n", session:exec("ls -A").stdout)
+      assert(session:close())
+    end)
+
     it("hold to a size", function()
       local result, err = once({ id = "work", max_mb = 1 }, function(session)
         assert.is_true(session:exec("truncate -s 100G hole || truncate -s 100M hole").ok)

@@ -309,20 +309,6 @@ static void test_remove(void **state)
   assert_int_equal(builtin(p, "remove", "keep/..")->error, EINVAL);
 }
 
-static void test_empty(void **state)
-{
-  place *p = *state;
-  shell(p->dir, "mkdir -p keep t/a/b t/c; echo x > keep/x; ln -s ../keep t/link; echo > t/a/b/f; "
-                "chmod 555 t/a; mkfifo t/fifo; echo > t/.hidden; chmod 750 t");
-  assert_int_equal(builtin(p, "empty", "t")->code, 0);
-  assert_int_equal(shell(p->dir, "test -z \"$(ls -A t)\" && test $(stat -c %%a t) = 750"), 0);
-  assert_int_equal(builtin(p, "empty", "t")->code, 0);
-  assert_int_equal(builtin(p, "empty", "keep/x")->error, ENOTDIR);
-  assert_int_equal(builtin(p, "empty", "none")->error, ENOENT);
-  assert_int_equal(builtin(p, "empty", ".")->code, 0);
-  assert_int_equal(shell(p->dir, "test -z \"$(ls -A)\""), 0);
-}
-
 /* Deeper than PATH_MAX can name. */
 static void test_deep_tree(void **state)
 {
@@ -480,13 +466,38 @@ static void test_pack_strict(void **state)
   assert_int_equal(builtin(p, "pack-strict", "fifo")->error, EINVAL);
 }
 
-static job *unpack_file(place *p, const char *name, const char *to)
+static job *feed(place *p, const char *how, const char *name, const char *to)
 {
   size_t len;
   char *bytes = slurp(p->dir, name, &len);
-  job *j = builtin_with(p, bytes, len, "unpack", to, NULL);
+  job *j = builtin_with(p, bytes, len, how, to, NULL);
   free(bytes);
   return j;
+}
+
+static job *unpack_file(place *p, const char *name, const char *to)
+{
+  return feed(p, "unpack", name, to);
+}
+
+static void test_replace(void **state)
+{
+  place *p = *state;
+  shell(p->dir,
+        "mkdir -p keep t/a/b t/c; echo x > keep/x; ln -s ../keep t/link; echo > t/a/b/f; "
+        "chmod 555 t/a; mkfifo t/fifo; echo > t/.hidden; mkdir -p new/a new/link; echo > new/c; "
+        "echo > new/a/g; tar -C new -cf new.tar .; mkdir none; tar -C none -cf none.tar .; "
+        "head -c 1200 new.tar > cut.tar");
+  assert_int_equal(feed(p, "replace", "cut.tar", "t")->error, EBADE);
+  assert_int_equal(shell(p->dir, "test \"$(cd t; find . | LC_ALL=C sort | tr '\\n' ' ')\" = "
+                                 "'. ./.hidden ./a ./a/b ./a/b/f ./c ./fifo ./link '"),
+                   0);
+  assert_int_equal(feed(p, "replace", "new.tar", "t")->code, 0);
+  assert_int_equal(shell(p->dir, "test \"$(cd t; find . | LC_ALL=C sort | tr '\\n' ' ')\" = "
+                                 "'. ./a ./a/g ./c ./link ' && test -e keep/x"),
+                   0);
+  assert_int_equal(feed(p, "replace", "none.tar", "t")->code, 0);
+  assert_int_equal(shell(p->dir, "test -z \"$(ls -A t)\""), 0);
 }
 
 static void test_unpack_written_by_tar(void **state)
@@ -687,7 +698,7 @@ int main(void)
       ONE(test_list_and_stat),
       ONE(test_mkdir),
       ONE(test_remove),
-      ONE(test_empty),
+      ONE(test_replace),
       ONE(test_deep_tree),
       ONE(test_move),
       ONE(test_disk),

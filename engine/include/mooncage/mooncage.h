@@ -557,9 +557,10 @@ MCG_API int mcg_workspace_restore(mcg_session *session,
 MCG_API int mcg_session_snapshot(mcg_session *session, const char *request, size_t len,
                                  mcg_text_done done, void *data, mcg_op **op, mcg_error **err);
 /* {"id"?, "store"?, "on_mismatch"?}. Verifies all of the snapshot; ends every command of the session, those of
- * others too; empties the workspace and fills it, with what is ephemeral of the manifest at last. Completes
- * with the metadata. Another manifest: `snapshot_mismatch`. A workspace that is the host's:
- * `snapshot_unsupported`. An error after the emptying says that the workspace is emptied. */
+ * others too; then replaces the workspace with it, all of it or nothing, and puts what is ephemeral of the
+ * manifest in place. Until it is there the disk has to have room for the old and the new: else `quota`.
+ * Completes with the metadata. Another manifest: `snapshot_mismatch`. A workspace that is the host's:
+ * `snapshot_unsupported`. */
 MCG_API int mcg_session_restore(mcg_session *session, const char *request, size_t len,
                                 mcg_text_done done, void *data, mcg_op **op, mcg_error **err);
 /* Another session of the same configuration, whose workspace is a copy of this one's as it is now, what is
