@@ -377,7 +377,7 @@ static wake_reason park(mcg_fiber *fiber, mcg_wait *wait, int64_t timeout_ms)
   wait->fiber = fiber;
   fiber->state = PARKED;
   switch_out(fiber);
-  uv_timer_stop(&fiber->timer);
+  if (timeout_ms >= 0) uv_timer_stop(&fiber->timer);
   fiber->wait = NULL;
   /* Whoever woke it may have freed the wait since; otherwise it is the caller's and still there. */
   if (fiber->reason != BY_WAKE) *wait = (mcg_wait){0};

@@ -112,10 +112,14 @@ int mcg_anchor_write(int *fd, const char *path, const char *log, const mcg_ancho
     int more = snprintf(text + HEAD_ROOM, PATH_MAX, "%s\n", log);
     total += (size_t)(more < PATH_MAX ? more : PATH_MAX - 1);
   }
-  int len =
-      snprintf(text, HEAD_ROOM, "v1 base %llu seq %llu head %.*s", (unsigned long long)anchor->base,
-               (unsigned long long)anchor->seq, MCG_HASH_LEN, anchor->head);
-  memset(text + len, ' ', (size_t)(HEAD_ROOM - len));
+  mcg_text head = {.data = text, .cap = HEAD_ROOM}; /* it has room for all of it */
+  mcg_text_literal(&head, "v1 base ");
+  mcg_text_whole(&head, anchor->base);
+  mcg_text_literal(&head, " seq ");
+  mcg_text_whole(&head, anchor->seq);
+  mcg_text_literal(&head, " head ");
+  mcg_text_put(&head, anchor->head, MCG_HASH_LEN);
+  memset(text + head.len, ' ', HEAD_ROOM - head.len);
   ssize_t put = pwrite(*fd, text, total, 0);
   if (put == (ssize_t)total) return 0;
   int rc = put < 0 ? -errno : -ENOSPC;

@@ -9,10 +9,10 @@
 
 struct mcg_audit_op {
   mcg_session *session;
-  char *id;
   const char *op;
   uint64_t began_ns;
   unsigned skip; /* sinks that have no start of it */
+  char id[];
 };
 
 static const char no_memory[] = "no memory for an audit event";
@@ -68,15 +68,14 @@ static void posting_init(mcg_posting *posting, mcg_engine *engine)
 
 static mcg_audit_op *op_new(mcg_session *session, const mcg_event *event, mcg_error **err)
 {
-  char id[27];
-  if (!event->id && mcg_random_id(id, err) < 0) return NULL;
-  mcg_audit_op *op = calloc(1, sizeof *op);
-  char *copy = op ? strdup(event->id ? event->id : id) : NULL;
-  if (!copy) {
-    free(op);
-    return mcg_fail(err, MCG_NOMEM, NULL, no_memory), NULL;
-  }
-  *op = (mcg_audit_op){.session = session, .id = copy, .op = event->op, .began_ns = uv_hrtime()};
+  char made[27];
+  if (!event->id && mcg_random_id(made, err) < 0) return NULL;
+  const char *id = event->id ? event->id : made;
+  size_t len = strlen(id) + 1;
+  mcg_audit_op *op = malloc(sizeof *op + len);
+  if (!op) return mcg_fail(err, MCG_NOMEM, NULL, no_memory), NULL;
+  *op = (mcg_audit_op){.session = session, .op = event->op, .began_ns = uv_hrtime()};
+  memcpy(op->id, id, len);
   mcg_session_hold(session);
   return op;
 }
@@ -84,7 +83,6 @@ static mcg_audit_op *op_new(mcg_session *session, const mcg_event *event, mcg_er
 static void op_free(mcg_audit_op *op)
 {
   mcg_session_let_go(op->session);
-  free(op->id);
   free(op);
 }
 

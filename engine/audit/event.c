@@ -96,20 +96,28 @@ static void put_digits(char *at, unsigned count, unsigned long number)
   }
 }
 
-/* UTC, whatever the time zone of the process: "2026-11-29T22:00:00.123456Z". */
-static void put_time(mcg_text *text)
+static void put_second(char *stamp, time_t second)
 {
-  char stamp[] = "0000-00-00T00:00:00.000000Z";
-  struct timespec now;
   struct tm tm;
-  clock_gettime(CLOCK_REALTIME, &now);
-  gmtime_r(&now.tv_sec, &tm);
+  gmtime_r(&second, &tm);
   put_digits(stamp, 4, (unsigned long)tm.tm_year + 1900);
   put_digits(stamp + 5, 2, (unsigned long)tm.tm_mon + 1);
   put_digits(stamp + 8, 2, (unsigned long)tm.tm_mday);
   put_digits(stamp + 11, 2, (unsigned long)tm.tm_hour);
   put_digits(stamp + 14, 2, (unsigned long)tm.tm_min);
   put_digits(stamp + 17, 2, (unsigned long)tm.tm_sec);
+}
+
+/* UTC, whatever the time zone of the process: "2026-11-29T22:00:00.123456Z". The second is spelled
+ * once, for all that happens in it. */
+static void put_time(mcg_text *text)
+{
+  static _Thread_local char stamp[] = "0000-00-00T00:00:00.000000Z";
+  static _Thread_local time_t spelled = -1;
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (now.tv_sec != spelled) put_second(stamp, now.tv_sec);
+  spelled = now.tv_sec;
   put_digits(stamp + 20, 6, (unsigned long)now.tv_nsec / 1000);
   put_plain(text, stamp);
 }
@@ -248,6 +256,7 @@ mcg_line *mcg_event_line(const mcg_event *event, const mcg_stamp *stamp, const m
   }
   line = (mcg_line *)text.data;
   atomic_init(&line->refs, 1);
+  line->sent = false;
   line->len = text.len - start;
   line->hash_at = hash_at;
   line->prev_at = prev_at;

@@ -13,21 +13,23 @@
 #define MCG_HASH_LEN 64
 #define MCG_LINE_MAX ((size_t)1 << 20) /* no event is longer: its parts are cut */
 
-/* One event without its holes. Shared by the sinks; the text is never changed. */
-typedef struct mcg_line {
-  atomic_uint refs;
-  size_t len, hash_at, prev_at, seq_at;
-  char text[];
-} mcg_line;
-
 /* One line on its way to one sink. */
 typedef struct mcg_delivery {
   struct mcg_delivery *next;
-  mcg_line *line;
+  struct mcg_line *line;
   struct mcg_posting *posting; /* who waits for it, or NULL: nobody */
   unsigned index;              /* of the sink, in the posting's `failed` */
   mcg_error *error;            /* of one that somebody waits for */
 } mcg_delivery;
+
+/* One event without its holes. Shared by the sinks; the text is never changed. */
+typedef struct mcg_line {
+  atomic_uint refs;
+  bool sent;          /* the first delivery is taken: by the loop, which posts */
+  mcg_delivery first; /* most lines go to one sink: theirs needs no memory of its own */
+  size_t len, hash_at, prev_at, seq_at;
+  char text[];
+} mcg_line;
 
 /* Where a chain is. */
 typedef struct mcg_chain {

@@ -42,8 +42,9 @@ static void list_add(mcg_delivery ***end, mcg_delivery *delivery)
 
 static void delivery_free(mcg_delivery *delivery)
 {
-  mcg_line_unref(delivery->line);
-  free(delivery);
+  mcg_line *line = delivery->line;
+  if (delivery != &line->first) free(delivery);
+  mcg_line_unref(line);
 }
 
 /* ---- one batch, by whoever has the sink ----------------------------------------------------- */
@@ -72,13 +73,25 @@ static int batch_write(struct mcg_writer *writer, mcg_batch *batch, bool may_wai
   return 0;
 }
 
+static mcg_delivery *delivery_begin(mcg_delivery *delivery, mcg_line *line)
+{
+  if (!delivery) return NULL;
+  *delivery = (mcg_delivery){.line = line};
+  line->refs++;
+  return delivery;
+}
+
 static mcg_delivery *delivery_new(mcg_line *line)
 {
-  mcg_delivery *delivery = calloc(1, sizeof *delivery);
-  if (!delivery) return NULL;
-  line->refs++;
-  delivery->line = line;
-  return delivery;
+  return delivery_begin(malloc(sizeof(mcg_delivery)), line);
+}
+
+/* The loop's: the line's own one is taken once. */
+static mcg_delivery *delivery_first(mcg_line *line)
+{
+  if (line->sent) return delivery_new(line);
+  line->sent = true;
+  return delivery_begin(&line->first, line);
 }
 
 /* After a failure: lines of what has happened already are kept. */
@@ -292,7 +305,7 @@ void mcg_writer_post(mcg_sink *sink, mcg_line *line, unsigned index, mcg_posting
 {
   struct mcg_writer *writer = sink->writer;
   mcg_error *error = NULL;
-  mcg_delivery *delivery = delivery_new(line);
+  mcg_delivery *delivery = delivery_first(line);
   if (!delivery) {
     refuse_post(sink, index, posting);
     return;

@@ -124,6 +124,23 @@ static void a_large_detail_is_cut(void **state)
   json_decref(detail);
 }
 
+/* The second is spelled once: a later line has a later one. */
+static void each_line_has_its_time(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct tm tm = {0};
+    time_t before = time(NULL);
+    mcg_line *line = line_of("x");
+    const char *ts = memmem(line->text, line->len, "\"ts\":\"", 6);
+    assert_non_null(ts);
+    assert_non_null(strptime(ts + 6, "%Y-%m-%dT%H:%M:%S", &tm));
+    assert_in_range(timegm(&tm), before, time(NULL));
+    mcg_line_unref(line);
+    while (i == 0 && time(NULL) == before) usleep(10000);
+  }
+}
+
 /* A writer that may not wait leaves a file that another holds alone. */
 static void who_may_not_wait_does_not(void **state)
 {
@@ -351,6 +368,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(many_writers_one_chain, place, unplace),
       cmocka_unit_test(a_large_detail_is_cut),
+      cmocka_unit_test(each_line_has_its_time),
       cmocka_unit_test_setup_teardown(who_may_not_wait_does_not, place, unplace),
       cmocka_unit_test_setup_teardown(a_limit_on_files_leaves_it_whole, place, unplace),
       cmocka_unit_test_setup_teardown(an_anchor_may_be_behind, place, unplace),

@@ -1,6 +1,8 @@
 /* Foreign JSON, mistyped words, random names. */
 #include "turning.h"
 #include <jansson.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static json_t *parse(const char *text, mcg_error **err)
 {
@@ -180,6 +182,26 @@ static void ids_are_random_and_safe_in_paths(void **state)
   }
 }
 
+/* They are drawn ahead: a child has none of its parent's. */
+static void ids_after_a_fork_are_others(void **state)
+{
+  (void)state;
+  char ours[4][27], theirs[4][27];
+  int ends[2], status;
+  assert_int_equal(mcg_random_id(ours[0], NULL), 0);
+  assert_int_equal(pipe(ends), 0);
+  pid_t pid = fork();
+  for (size_t i = 0; i < 4; i++)
+    assert_int_equal(mcg_random_id(pid ? ours[i] : theirs[i], NULL), 0);
+  if (!pid) _exit(write(ends[1], theirs, sizeof theirs) == sizeof theirs ? 0 : 1);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_int_equal(status, 0);
+  assert_int_equal(read(ends[0], theirs, sizeof theirs), sizeof theirs);
+  for (size_t i = 0; i < 16; i++) assert_string_not_equal(ours[i / 4], theirs[i % 4]);
+  close(ends[0]);
+  close(ends[1]);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -191,6 +213,7 @@ int main(void)
       cmocka_unit_test(the_deepest_text_fits_a_fiber),
       cmocka_unit_test(the_nearest_word_is_found),
       cmocka_unit_test(ids_are_random_and_safe_in_paths),
+      cmocka_unit_test(ids_after_a_fork_are_others),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
