@@ -7,6 +7,13 @@ check "create" gives 0 '*' 'mooncage create --env A=v > id'
 id=$(cat id)
 check "prints an id" test -n "$id"
 check "ps lists it" gives 0 "$id" 'mooncage ps -q'
+for place in "exec '' -- true" "stop ''" "diff ''" "apply ''"; do
+  check "an id that is empty means none: ${place%% *}" gives 2 '' "mooncage $place" 'is empty'
+done
+for word in ../../../etc/passwd . .. a/b '*' "$(printf '%0100000d' 0)" $'\xd0\xb0' "${id^^}" "$id/" "$id."; do
+  check "nor does a word that is no id: ${word:0:20}" gives 125 '' "mooncage stop '$word'" 'there is no session'
+done
+check "which harms nobody" gives 0 "$id" 'mooncage ps -q'
 check "ps for people" shows jail 'mooncage ps'
 check "ps --json" json_is 0 "d['sessions'][0]['id'] == '$id' and d['sessions'][0]['ends_in_s'] > 3000" \
   'mooncage --json ps'

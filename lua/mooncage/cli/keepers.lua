@@ -66,6 +66,10 @@ end
 ---The id that was meant: all of it, or a beginning that only one has.
 local function complete_id(id, ids)
   local found
+  if id == "" then -- a variable of a script that is not set, and never the only session
+    return nil, { code = "invalid", message = "the id of the session is empty",
+      fix = "name one that mooncage ps lists" }
+  end
   for _, each in ipairs(ids) do
     if each == id then return id end
     if each:sub(1, #id) == id then
