@@ -48,5 +48,5 @@ check "a pipe" gives 2 '' 'timeout 9 mooncage --config pipe.lua run -- true' 'no
 config two.lua 'return { candidates = { mooncage.jail {}, mooncage.subprocess {} } }'
 check "more than one candidate" json_is 0 'd["session"]["backend"] == "jail"' \
   'mooncage --json --config two.lua run -- true'
-config key.lua 'return { capture_live_cost = true }'
-check "a key of later is unknown" gives 2 '' 'mooncage --config key.lua run -- true' 'capture_live_cost'
+config key.lua 'return { capture_live_cost = 1 }'
+check "capture_live_cost is true or false" gives 2 '' 'mooncage --config key.lua run -- true' 'capture_live_cost: expected true or false'
