@@ -126,9 +126,10 @@ static void client_greet(client *self)
   auto_free char *info = mcg_session_info(session);
   json_t *facts = info ? json_loads(info, 0, NULL) : NULL;
   json_t *hello =
-      json_pack("{s:i, s:O, s:o, s:[I,I], s:o}", "version", MCG_KEEPER_VERSION, "config",
+      json_pack("{s:i, s:O, s:o, s:[I,I], s:o, s:s?}", "version", MCG_KEEPER_VERSION, "config",
                 session->config->root, "session", facts, "since", (json_int_t)session->since.tv_sec,
-                (json_int_t)session->since.tv_nsec, "secrets", mcg_audit_secrets(session->engine));
+                (json_int_t)session->since.tv_nsec, "secrets", mcg_audit_secrets(session->engine),
+                "parent", session->parent);
   self->greeted = true;
   if (!hello || !mcg_keeper_send(self->fd, hello, pair[0])) client_cut(self);
   json_decref(hello);
@@ -217,11 +218,24 @@ static void client_used(mcg_session *session, const json_t *document)
   if (maxrss_kb > session->maxrss_kb) session->maxrss_kb = maxrss_kb;
 }
 
+static void client_snapshot(mcg_session *session, const json_t *document)
+{
+  const char *parent = json_string_value(json_object_get(document, "parent"));
+  session->snapshot_bytes += figure(document, "bytes");
+  if (!parent) return;
+  free(session->parent);
+  session->parent = strdup(parent);
+}
+
 static void client_asks(client *self, const json_t *document)
 {
   const char *op = json_string_value(json_object_get(document, "op"));
   if (op && strcmp(op, "used") == 0) {
     client_used(self->session, document);
+    return;
+  }
+  if (op && strcmp(op, "snapshot") == 0) {
+    client_snapshot(self->session, document);
     return;
   }
   question *asked = op ? malloc(sizeof *asked) : NULL;

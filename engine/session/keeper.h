@@ -2,10 +2,11 @@
  *
  * One SOCK_SEQPACKET connection a client; each packet is one JSON document.
  *   C  {"version":1}
- *   K  {"version":1,"config":{...},"session":{...},"since":[s,ns],"secrets":["base64",...]}
+ *   K  {"version":1,"config":{...},"session":{...},"since":[s,ns],"secrets":["base64",...],"parent":...}
  *      + one descriptor: a stream of its own to init. since: on the clock of file systems, before the
  *      sandbox was made
  *   C  {"id":n,"op":"figures"}     K  {"id":n,"figures":{...}}
+ *   C  {"op":"used",...}, {"op":"snapshot",...}         what the client has used, saved, restored; no answer
  *   C  {"id":n,"op":"stop"}        K  {"id":n,"stopped":true}     once no process lives
  *   C  {"id":n,"op":"set_network","network":...}        K  {"id":n,"set":true}
  *   C  {"id":n,"op":"network_log","from":n}             K  {"id":n,"events":[...],"total":n}   in pages
@@ -29,6 +30,8 @@ int mcg_remote_figures(mcg_session *session, json_t *out, mcg_error **err) MCG_P
 /* Adds what a command has used to the usage of the session, with its keeper. Nobody waits for it. */
 void mcg_remote_used(const mcg_session *session, uint64_t commands, uint64_t exec_ns,
                      uint64_t cpu_us, uint64_t maxrss_kb);
+/* A snapshot of so many bytes was saved (0: restored); it is what the next one comes from. The same. */
+void mcg_remote_snapshot(const mcg_session *session, uint64_t bytes, const char *parent);
 int mcg_remote_stop(mcg_session *session, mcg_error **err) MCG_PARKS;
 int mcg_remote_set_network(mcg_session *session, const json_t *network, mcg_error **err) MCG_PARKS;
 int mcg_remote_network_log(mcg_session *session, json_t *list, mcg_error **err) MCG_PARKS;

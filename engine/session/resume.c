@@ -216,6 +216,15 @@ void mcg_remote_used(const mcg_session *session, uint64_t commands, uint64_t exe
   mcg_keeper_send(remote->fd, used, -1);
 }
 
+void mcg_remote_snapshot(const mcg_session *session, uint64_t bytes, const char *parent)
+{
+  const struct mcg_remote *remote = session->remote;
+  if (remote->lost) return;
+  auto_json json_t *told =
+      json_pack("{s:s, s:I, s:s}", "op", "snapshot", "bytes", (json_int_t)bytes, "parent", parent);
+  mcg_keeper_send(remote->fd, told, -1);
+}
+
 int mcg_remote_set_network(mcg_session *session, const json_t *network, mcg_error **err)
 {
   json_t *answer;
@@ -318,6 +327,8 @@ static int adopt(mcg_session *session, struct mcg_remote *remote, mcg_error **er
   session->since = (struct timespec){.tv_sec = json_integer_value(json_array_get(since, 0)),
                                      .tv_nsec = json_integer_value(json_array_get(since, 1))};
   json_object_update(session->enforcement, json_object_get(facts, "enforcement"));
+  const char *parent = json_string_value(json_object_get(remote->hello, "parent"));
+  session->parent = parent ? strdup(parent) : NULL;
   json_array_extend(session->warnings, json_object_get(facts, "warnings"));
   if (directory && !(remote->directory = strdup(directory)))
     return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a session");

@@ -48,6 +48,7 @@ struct mcg_session {
   json_t *given;     /* the configuration before its tenant's part; or NULL: it is config->root */
   bool forked;       /* it began as a copy of another one, and leaves no snapshot */
   char *parent;      /* "ID@VERSION" that it was last restored from or saved as; or NULL */
+  bool restoring;    /* a snapshot: another restore waits */
   bool unsuccessful; /* what it was for has failed, says its host */
   /* usage */
   uint64_t exec_count, exec_ns, cpu_us, place_cpu_us, maxrss_kb, place_peak;

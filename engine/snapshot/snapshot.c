@@ -7,6 +7,7 @@
 #include "count.h"
 #include "decide/hooks.h"
 #include "session/builtin.h"
+#include "session/keeper.h"
 #include <string.h>
 
 /* ---- what is left out --------------------------------------------------------------------- */
@@ -149,14 +150,16 @@ static json_t *describe(const mcg_session *session, const char *id)
                    labels_of(session), "tenant", config->tenant, "parent", session->parent);
 }
 
-/* The next one that is saved comes from this one. */
-static void note_parent(mcg_session *session, const json_t *metadata)
+/* The next one that is saved comes from this one, of which so many bytes were saved (0: it was restored). */
+static void note(mcg_session *session, const json_t *metadata, uint64_t bytes)
 {
   char *parent = mcg_format("%s@%lld", json_string_value(json_object_get(metadata, "snapshot_id")),
                             (long long)json_integer_value(json_object_get(metadata, "version")));
+  session->snapshot_bytes += bytes;
   if (!parent) return;
   free(session->parent);
   session->parent = parent;
+  if (session->remote) mcg_remote_snapshot(session, bytes, parent);
 }
 
 static int pack_into(saving *self, mcg_error **err)
@@ -195,9 +198,8 @@ static int save_run(void *arg, mcg_error **err)
   if (rc == 0) rc = store->type->put_commit(self->put, self->metadata, err);
   store->type->put_end(self->put);
   if (rc < 0) return -1;
-  session->snapshot_bytes +=
-      (uint64_t)json_integer_value(json_object_get(self->metadata, "size_bytes"));
-  note_parent(session, self->metadata);
+  note(session, self->metadata,
+       (uint64_t)json_integer_value(json_object_get(self->metadata, "size_bytes")));
   return 0;
 }
 
@@ -353,7 +355,19 @@ static int restore_run(void *arg, mcg_error **err)
   if (rc == 0) rc = replace(self, err);
   store->type->get_end(self->get);
   mcg_error_free(self->unread);
-  if (rc == 0) note_parent(session, self->metadata);
+  if (rc == 0) note(session, self->metadata, 0);
+  return rc;
+}
+
+/* One at a time: each empties what the other has unpacked. */
+static int restore_alone(void *arg, mcg_error **err)
+{
+  mcg_session *session = ((restoring *)arg)->session;
+  while (session->restoring)
+    if (mcg_fiber_sleep(session->engine, 10, err) < 0) return -1;
+  session->restoring = true;
+  int rc = restore_run(arg, err);
+  session->restoring = false;
   return rc;
 }
 
@@ -361,7 +375,7 @@ int mcg_snapshot_restore(mcg_session *session, const mcg_snapshot_spec *spec, js
                          mcg_error **err)
 {
   restoring self = {.session = session, .spec = spec};
-  if (audited(session, "restore", spec->id, restore_run, &self, &self.metadata, err) == 0) {
+  if (audited(session, "restore", spec->id, restore_alone, &self, &self.metadata, err) == 0) {
     *metadata = self.metadata;
     return 0;
   }

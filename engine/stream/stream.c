@@ -777,16 +777,18 @@ int mcg_stream_stop(mcg_stream *stream, mcg_error **err)
 
 int mcg_stream_kill_all(mcg_stream *stream, mcg_error **err)
 {
-  if (mcg_stream_alive(stream, err) < 0) return -1;
-  if (stream->killing)
-    return mcg_fail(err, MCG_CONFLICT, "wait for the other call",
-                    "what runs in the sandbox is being ended already");
-  if (!mcg_stream_send(stream, MCG_F_KILL, 0, 0, NULL, 0, -1))
-    return mcg_fail(err, MCG_NOMEM, NULL, "out of memory for a message");
-  mcg_wait_init(&stream->killed);
-  stream->killing = true;
+  int rc = 0;
   stream->refs++;
-  int rc = mcg_wait_park(stream->engine, &stream->killed, KILL_TIMEOUT_MS, err);
+  for (int i = 0; rc == 0 && stream->killing && i < KILL_TIMEOUT_MS / 10; i++) /* one at a time */
+    rc = mcg_fiber_sleep(stream->engine, 10, err);
+  if (rc == 0) rc = mcg_stream_alive(stream, err);
+  if (rc == 0 && !mcg_stream_send(stream, MCG_F_KILL, 0, 0, NULL, 0, -1))
+    rc = mcg_fail(err, MCG_NOMEM, NULL, "out of memory for a message");
+  if (rc == 0) {
+    mcg_wait_init(&stream->killed);
+    stream->killing = true;
+    rc = mcg_wait_park(stream->engine, &stream->killed, KILL_TIMEOUT_MS, err);
+  }
   if (rc == 0) rc = mcg_stream_alive(stream, err);
   mcg_stream_unref(stream);
   return rc < 0 ? mcg_wrap(err, "end what runs in the sandbox") : 0;

@@ -472,6 +472,24 @@ describe("the snapshots of", function()
       assert.equal("", support.host("ls " .. directory .. "/store/common/data"))
     end)
 
+    it("are restored one after the other", function()
+      with({}, function(session)
+        for _, id in ipairs { "one", "two" } do
+          assert(session:write("file", id))
+          assert(session:snapshot(id))
+        end
+        local tasks = {}
+        for i = 1, 6 do
+          tasks[i] = mooncage.spawn(function() return session:restore(i % 2 == 0 and "one" or "two") end)
+        end
+        for _, task in ipairs(tasks) do assert(task:wait()) end
+        local list = assert(session:list ".")
+        assert.equal(1, #list)
+        local text = session:read "file"
+        assert.is_true(text == "one" or text == "two", text)
+      end)
+    end)
+
     it("are judged like every other key", function()
       for text, snapshot in pairs {
         ["snapshot.ids: unknown key"] = { ids = "x" },
@@ -686,13 +704,19 @@ describe("the snapshots of", function()
         assert(session:_keep(directory .. "/keep/s"))
         local other = assert(mooncage.resume(session:state()))
         assert(session:write("file", "x"))
-        assert(other:snapshot "one")
+        local saved = assert(other:snapshot "one")
         local running = assert(session:start "sleep 100")
         assert(session:remove "file")
         assert(other:restore "one")
         assert.equal("x", session:read "file")
         assert.equal("SIGKILL", assert(running:wait()).signal) -- of another client, and ended too
         assert(other:close())
+        assert.equal(saved.size_bytes, session:usage().snapshot_bytes)
+        other = assert(mooncage.resume(session:state()))
+        assert.equal("one@1", assert(other:snapshot "two").parent)
+        assert.equal("unsupported", select(2, other:fork()).code)
+        assert(other:close())
+        assert.equal("two@1", assert(session:snapshot "one").parent)
       end)
       assert.is_true(store:of({ tenant = "t" }):exists "one")
     end)
