@@ -1,6 +1,6 @@
 /* unpack of init: whatever the archive says, nothing outside of the directory changes, and nothing but
- * files, directories and links is made in it; what is refused leaves nothing there. Checksums are put right first, so that mutations get past
- * them. */
+ * files, directories and links is made in it; what is refused leaves everything there as it was. Checksums
+ * are put right first, so that mutations get past them. */
 #include "fuzz.h"
 #include "init/builtin.h"
 #include "init/tar.h"
@@ -190,6 +190,71 @@ static void repair(uint8_t *bytes, size_t size)
   }
 }
 
+/* ---- what is there already ---------------------------------------------------------------- */
+
+static void plant_file(int dir, const char *name)
+{
+  int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  FUZZ_NEED(fd >= 0 && write(fd, "kept", 4) == 4);
+  close(fd);
+}
+
+/* Of the names of the seeds: a directory with a file, a file, a link out. */
+static void plant(void)
+{
+  FUZZ_NEED(mkdirat(root_fd, "d", 0700) == 0);
+  int dir = openat(root_fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  plant_file(dir, "old");
+  close(dir);
+  plant_file(root_fd, "h");
+  FUZZ_NEED(symlinkat("../canary", root_fd, "l") == 0);
+}
+
+static unsigned count_names(const char *path)
+{
+  unsigned count = 0;
+  DIR *list = fdopendir(openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  FUZZ_NEED(list);
+  while (readdir(list)) count++;
+  closedir(list);
+  return count - 2; /* "." and ".." */
+}
+
+static void check_planted(void)
+{
+  char text[16];
+  struct stat info;
+  static const char *const files[] = {"d/old", "h"};
+  FUZZ_NEED(count_names(".") == 3 && count_names("d") == 1);
+  FUZZ_NEED(fstatat(root_fd, "d", &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+            (info.st_mode & 0777) == 0700);
+  FUZZ_NEED(readlinkat(root_fd, "l", text, sizeof text) == 9);
+  for (size_t i = 0; i < 2; i++) {
+    int fd = openat(root_fd, files[i], O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    FUZZ_NEED(fd >= 0 && read(fd, text, sizeof text) == 4 && memcmp(text, "kept", 4) == 0);
+    close(fd);
+  }
+}
+
+static void unpack_once(const uint8_t *bytes, size_t size, bool planted, bool replaces)
+{
+  input = bytes;
+  input_left = size;
+  if (planted) plant();
+  int mine = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (setjmp(out_of_it) == 0) {
+    tar_unpack(mine, false, replaces);
+    FUZZ_NEED(!at_failure);
+    check_and_empty(root_fd, 0, false);
+  } else if (planted) {
+    check_planted();
+    check_and_empty(root_fd, 0, false);
+  }
+  closefrom(mine); /* what a failure left open */
+  check_outside();
+  check_and_empty(root_fd, 0, true);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   enter();
@@ -197,17 +262,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   FUZZ_NEED(copy);
   if (size) memcpy(copy, data, size);
   repair(copy, size);
-  input = copy;
-  input_left = size;
-  int mine = openat(root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (setjmp(out_of_it) == 0) {
-    tar_unpack(mine, false, false);
-    FUZZ_NEED(!at_failure);
-    check_and_empty(root_fd, 0, false);
-  }
-  closefrom(mine); /* what a failure left open */
-  check_outside();
-  check_and_empty(root_fd, 0, true);
+  unpack_once(copy, size, false, false);
+  unpack_once(copy, size, true, size / TAR_BLOCK % 2);
   free(copy);
   return 0;
 }
@@ -234,7 +290,7 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
   static const char pax[] = "19 path=long/name/\n21 mtime=1234567890.5\n";
   size_t len = 0;
-  if (index > 3 || room < 16 * TAR_BLOCK) return 0;
+  if (index > 5 || room < 16 * TAR_BLOCK) return 0;
   if (index != 2) len += put_entry(out + len, "d/", TAR_DIR, NULL, NULL, 0);
   if (index == 0 || index == 3) len += put_entry(out + len, "d/f", TAR_FILE, NULL, "hello", 5);
   if (index == 0) len += put_entry(out + len, "h", TAR_HARD, "d/f", NULL, 0);
@@ -254,6 +310,17 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
     len += put_entry(out + len, "h", TAR_HARD, "d/l", NULL, 0);
     len += put_entry(out + len, "h", TAR_FILE, NULL, "evil", 4);
     len += put_entry(out + len, "d/l", TAR_FILE, NULL, "good", 4);
+  }
+  if (index == 4) { /* over what is there: a directory, a file, a link */
+    len += put_entry(out + len, "h", TAR_FILE, NULL, "new", 3);
+    len += put_entry(out + len, "l/", TAR_DIR, NULL, NULL, 0);
+    len += put_entry(out + len, "d/old", TAR_LINK, "../h", NULL, 0);
+  }
+  if (index == 5) {
+    len += put_entry(out + len, "g", TAR_PAX_GLOBAL, NULL, "12 comment=x\n", 13);
+    len += put_entry(out + len, "././@LongLink", TAR_GNU_LINK, NULL, "../canary", 10);
+    len += put_entry(out + len, "l", TAR_LINK, NULL, NULL, 0);
+    len += put_entry(out + len, "s", TAR_GNU_SPARSE, NULL, NULL, 0);
   }
   memset(out + len, 0, 2 * TAR_BLOCK);
   return len + 2 * TAR_BLOCK;
