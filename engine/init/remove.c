@@ -66,6 +66,7 @@ void tree_empty(int dir, int but)
   char name[256];
   tree_walk walk;
   keeps = true;
+  kept_count = 0;
   keep(but, ".");
   walk_init(&walk, dir);
   for (;;) {
@@ -86,6 +87,8 @@ void tree_remove(int dir, const char *what)
   if (errno != ENOTEMPTY && errno != EEXIST) failed(what);
   int own = fcntl(dir, F_DUPFD_CLOEXEC, 0);
   if (own < 0) failed(what);
+  keeps = false;
+  kept_count = 0;
   walk_init(&walk, own);
   enter(&walk, what);
   while (walk.depth) {

@@ -361,8 +361,8 @@ local commands = {
     },
     description = {
       "save keeps the workspace of a session that stays under ID. restore ends every command of "
-        .. "the session, empties its workspace and fills it with the snapshot. Both print "
-        .. "ID@VERSION. Without --store the store is that of the session's configuration.",
+        .. "the session and puts the snapshot in place of its workspace, whole or not at all. Both "
+        .. "print ID@VERSION. Without --store the store is that of the session's configuration.",
       "ls lists the snapshots whose id begins with PREFIX, in order of ids; with -q only the ids. "
         .. "show tells all that is known of one. rm removes each, and goes on after one that is "
         .. "not there.",
