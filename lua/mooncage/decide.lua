@@ -202,7 +202,8 @@ function answerers.guardrail(functions, asked)
     answer = verdict.of(core.decide("guardrail", guardrail, asked.command, context))
   end
   local stands = answer.allow == true or answer.ask or answer.rewrite
-  answer.fix = not stands and way_out(guardrail, answer) or nil -- ours, whatever a stranger says
+  local fix = not stands and way_out(guardrail, answer) or nil -- ours, whatever a stranger says
+  if answer.fix ~= fix then answer.fix = fix end
   return answer
 end
 
@@ -254,9 +255,7 @@ local function split_identity(config, functions, level)
   local who = { tenant = config.tenant, run_id = config.run_id, labels = config.labels }
   config.context, config.agent = nil, nil
   function functions.context_of()
-    -- There is room for all of them from the start: one is made for each question.
-    local given = { tenant = false, run_id = false, labels = false, spend = false }
-    given.tenant, given.run_id, given.labels, given.spend = nil, nil, nil, nil
+    local given = {}
     if context then
       for key, value in pairs(context) do given[key] = value end
     end
