@@ -142,7 +142,7 @@ static bool may_just_leave(mcg_lua *host)
 #endif
   for (mcg_lua_session *s = host->sessions; s; s = s->older)
     if (!s->closed) return false;
-  if (host->live) return false;
+  if (host->live || host->let_go) return false;
   mcg_lua_terminal_restore(host);
   return true;
 }

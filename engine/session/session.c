@@ -102,7 +102,6 @@ void mcg_session_unref(mcg_session *session)
   if (last && session->state == MCG_SESSION_RUNNING) {
     mcg_log(session->engine, MCG_LOG_ERROR, "session %.8s was let go of without close",
             session->id);
-    session->unsuccessful = true;
     auto_error mcg_error *ignored = NULL;
     if (mcg_session_close(session, NULL, NULL, &ignored) < 0)
       mcg_log(session->engine, MCG_LOG_ERROR, "session %.8s: %s", session->id, ignored->message);

@@ -77,6 +77,7 @@ struct mcg_lua {
   bool decides;         /* and that decides: it is not to have it done elsewhere either */
   unsigned turning;     /* uv_run is on the C stack */
   bool closing;         /* Lua is not entered any more */
+  bool let_go;          /* of a session that was not closed: it may still be closing */
   bool exiting;         /* os.exit was called: no task is resumed */
   int exit_status;
   unsigned lost; /* tasks that threw and were collected unasked */

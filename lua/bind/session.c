@@ -34,6 +34,7 @@ static int session_gc(lua_State *L)
 {
   mcg_lua_session *s = lua_touserdata(L, 1);
   if (!s->session) return 0;
+  if (!s->closed) s->host->let_go = true;
   unlink_session(s);
   mcg_session_unref(s->session);
   s->session = NULL;

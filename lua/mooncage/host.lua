@@ -69,6 +69,7 @@ function host.run_script(chunk, words, tell)
   -- luacheck: pop
   local traceback
   local ok, err = xpcall(chunk, function(what)
+    core.unsuccessful() -- while whatever it has opened is still known
     traceback = debug.traceback("", 2):gsub("^\n", "")
     return what
   end, unpack(words))

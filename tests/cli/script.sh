@@ -94,3 +94,20 @@ check "in what a session is with" struck 'm.with({}, function() error(value) end
 check "in a key of a configuration" struck 'm.open { hooks = { [value] = 1 } }'
 check "a caller of with is thrown the text without it, too" gives 0 '(-e):1: bad *** key' \
   "mooncage run -e 'local m = require \"mooncage\"; m.secret \"tok/en-4711\"; print(select(2, pcall(m.with, {}, function() error \"bad tok/en-4711 key\" end)))'"
+cat >saves.lua <<'LUA'
+local mooncage = require "mooncage"
+local session = assert(mooncage.open {
+  snapshot_store = mooncage.store.file { dir = "saves" }, snapshot = { id = "work" },
+})
+assert(session:exec "echo x >> file")
+local how, status = ...
+if how == "throw" then error "ouch" elseif how == "exit" then os.exit(tonumber(status)) end
+LUA
+cat >version.lua <<'LUA'
+local metadata = require "mooncage".store.file { dir = "saves" }:show "work"
+print(metadata and metadata.version or 0)
+LUA
+check "a script that throws saves no snapshot" gives 0 0 'mooncage -q run saves.lua throw 2>/dev/null; mooncage run version.lua'
+check "nor one that exits with another status than 0" gives 0 0 'mooncage -q run saves.lua exit 3; mooncage run version.lua'
+check "one that ends well does, though it closes nothing" gives 0 1 'mooncage -q run saves.lua 2>/dev/null; mooncage run version.lua'
+check "os.exit(0) too" gives 0 2 'mooncage -q run saves.lua exit 0; mooncage run version.lua'
