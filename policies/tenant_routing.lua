@@ -28,6 +28,10 @@ local function check(options)
     if type(id) ~= "string" or type(overrides) ~= "table" then
       error("tenant_routing: tenants must be a table of tables, by the tenant's id", 0)
     end
+    if not id:match "^[A-Za-z0-9_-]+$" or #id > 64 then
+      error(("tenant_routing: nobody can have the id %q: it is 1 to 64 letters, digits, - and _")
+        :format(id:sub(1, 64)), 0)
+    end
   end
 end
 

@@ -25,4 +25,6 @@ return {
     reason = "tennants" },
   { name = "a tenant that is no table is refused", options = { tenants = { acme = true } },
     expect = "error", reason = "table of tables" },
+  { name = "an id that nobody can have is refused", options = { tenants = { ["acme.corp"] = {} } },
+    expect = "error", reason = 'nobody can have the id "acme.corp"' },
 }
