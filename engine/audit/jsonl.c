@@ -295,6 +295,24 @@ static int finish_unfinished(jsonl *self, mcg_error **err)
   return 0;
 }
 
+/* What a full file is called once it is put aside; `seq` is of its last line. Fresh. */
+static char *aside_name(const jsonl *self, uint64_t seq)
+{
+  size_t stem = strlen(self->path);
+  if (stem > 6 && strcmp(self->path + stem - 6, ".jsonl") == 0) stem -= 6;
+  return mcg_format("%.*s.%012llu.jsonl", (int)stem, self->path, (unsigned long long)seq);
+}
+
+/* Was it put aside by a writer that was killed before it could say so in the anchor? */
+static bool is_aside(const jsonl *self, const mcg_anchor *known)
+{
+  auto_free char *aside = aside_name(self, known->seq);
+  auto_free char *path = aside ? mcg_anchor_path(aside) : NULL;
+  mcg_anchor its = {0};
+  return path && access(aside, F_OK) == 0 && mcg_anchor_read(path, &its) == 1 &&
+         its.seq == known->seq && memcmp(its.head, known->head, MCG_HASH_LEN) == 0;
+}
+
 /* The chain as the file and its anchor have it. What has to be said of that is in self->out; *size is
  * what the file has once a torn line is gone. */
 static int take_up(jsonl *self, off_t *size, mcg_error **err)
@@ -311,7 +329,8 @@ static int take_up(jsonl *self, off_t *size, mcg_error **err)
   if (end.whole == 0 && anchored) { /* begun anew: the chain goes on where the anchor says */
     self->anchor.base = self->chain.seq = known.seq;
     memcpy(self->chain.head, known.head, MCG_HASH_LEN);
-    if (known.seq > known.base && recover_missing(self, known.base + 1, known.seq, err) < 0)
+    if (known.seq > known.base && !is_aside(self, &known) &&
+        recover_missing(self, known.base + 1, known.seq, err) < 0)
       return -1;
   } else if (anchored && known.seq > end.seq) { /* its tail was cut: no number is used twice */
     self->chain.seq = known.seq;
@@ -378,10 +397,7 @@ static void note_anchor(jsonl *self)
 /* Full: it gets a name of its own, and the next batch begins a file whose chain goes on. */
 static int rotate(jsonl *self, mcg_error **err)
 {
-  size_t stem = strlen(self->path);
-  if (stem > 6 && strcmp(self->path + stem - 6, ".jsonl") == 0) stem -= 6;
-  auto_free char *aside =
-      mcg_format("%.*s.%012llu.jsonl", (int)stem, self->path, (unsigned long long)self->chain.seq);
+  auto_free char *aside = aside_name(self, self->chain.seq);
   auto_free char *aside_anchor = aside ? mcg_anchor_path(aside) : NULL;
   if (!aside) return refuse(self, err, "no memory");
   const mcg_anchor whole = self->anchor;

@@ -238,6 +238,18 @@ check "a log that is full is put aside, the chain goes on" gives 0 '' \
   "mooncage run -e \"$rotating\"; ls ${l%.jsonl}.*.jsonl | wc -l | grep -qv '^0'; mooncage -q audit verify ${l%.jsonl}*.jsonl >/dev/null &&
    cat ${l%.jsonl}.*.jsonl '$l' >'$work/joined' && chain '$work/joined' >/dev/null"
 check "a part that is missing is found" gives 1 '*' "rm \$(ls ${l%.jsonl}.*.jsonl | head -n 1); mooncage audit verify $work"
+aside() { # aside HOW: as a writer leaves it that is killed when it has just put the file aside
+  rm -f "$l" && n=$(anchor_of "$l") && rm -f "$n" && mooncage run --audit "$l" -- true &&
+    part=${l%.jsonl}.000000000005.jsonl && mv "$l" "$part" && cp "$n" "$(anchor_of "$part")" || return
+  [ "$1" = whole ] || rm "$part"
+  mooncage run --audit "$l" -- true 2>/dev/null
+  [ "$(mooncage audit show --op recovered "$l" | wc -l)" = "$2" ]
+}
+fresh
+check "put aside by one who was killed then: nothing is missing" aside whole 0
+check "and the chain goes on" gives 0 '' "mooncage -q audit verify ${l%.jsonl}*.jsonl >/dev/null"
+fresh
+check "unless the part is gone" aside gone 1
 
 fresh
 check "a clock that was set back" gives 0 '' \
