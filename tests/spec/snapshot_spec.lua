@@ -480,7 +480,8 @@ describe("the snapshots of", function()
         end
         local tasks = {}
         for i = 1, 6 do
-          tasks[i] = mooncage.spawn(function() return session:restore(i % 2 == 0 and "one" or "two") end)
+          local id = i % 2 == 0 and "one" or "two"
+          tasks[i] = mooncage.spawn(function() return session:restore(id) end)
         end
         for _, task in ipairs(tasks) do assert(task:wait()) end
         local list = assert(session:list ".")
