@@ -15,6 +15,8 @@ check "save" gives 0 one@1 "mooncage exec $kept -- sh -c 'echo old > f; mkdir d;
 check "again" gives 0 one@2 "mooncage snapshot save $kept one"
 check "save --json" json_is 0 "d['snapshot']['snapshot_id'] == 'two' and d['snapshot']['version'] == 1" \
   "mooncage --json snapshot save ${kept:0:6} two"
+check "the log says which" gives 0 one@2 \
+  "mooncage audit show --op snapshot | grep -o 'one@2 ' | tr -d ' ' | sort -u"
 check "save under a bad id" gives 2 '' "mooncage snapshot save $kept a/b" 'fix:'
 check "restore" gives 0 $'one@2\nold\nd\nf\nl' \
   "mooncage exec $kept -- sh -c 'echo new > f; rm -r d; touch g' && mooncage snapshot restore $kept one && mooncage exec $kept -- sh -c 'cat f; ls'"

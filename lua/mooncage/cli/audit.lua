@@ -150,6 +150,8 @@ local function about(event)
   local detail = event.detail or {}
   add(detail.call and text_of(detail.call))
   add(event.path and text_of(event.path))
+  add(detail.snapshot_id and text_of(detail.snapshot_id)
+    .. (type(detail.version) == "number" and ("@%d"):format(detail.version) or ""))
   add(event.tool and "tool " .. text_of(event.tool))
   add(event.exit_code and "exit " .. event.exit_code)
   add(event.signal)
