@@ -212,6 +212,41 @@ static void an_anchor_may_be_behind(void **state)
   json_decref(report);
 }
 
+/* What the next writer says of a log whose anchor was spoilt so. */
+static void told_after(const char *spoil, const char *what, bool sound)
+{
+  char command[512], found[512];
+  mcg_sink *sink = sink_at(path, false);
+  assert_int_equal(put(sink, "one", NULL), 0);
+  assert_int_equal(put(sink, "two", NULL), 0);
+  sink->type->free(sink);
+  snprintf(command, sizeof command, "cd %s && a=$(echo mooncage/anchors/*) && %s", directory,
+           spoil);
+  assert_int_equal(system(command), 0);
+  sink = sink_at(path, false);
+  assert_int_equal(put(sink, "three", NULL), 0);
+  sink->type->free(sink);
+  snprintf(found, sizeof found, "grep -c '\"what\":\"%s\"' %s >/dev/null", what, path);
+  assert_int_equal(system(found), 0);
+  json_t *report = verified();
+  assert_int_equal(json_is_true(json_object_get(report, "ok")), sound);
+  assert_string_equal(json_string_value(json_object_get(report, "anchor")), "ok");
+  json_decref(report);
+  snprintf(command, sizeof command, "rm -r %s/mooncage %s", directory, path);
+  assert_int_equal(system(command), 0);
+}
+
+static void what_was_spoilt_is_told_by_the_next(void **state)
+{
+  (void)state;
+  told_after("echo garbled >$a", "bad_anchor", false);
+  told_after("sed -i 's/head ./head z/' $a", "bad_anchor", false);
+  told_after("rm $a", "no_anchor", true);
+  told_after("sed -i 's/seq 2/seq 1/' $a", "rewritten", false); /* its head is of another line */
+  told_after("sed -i 's/seq 2/seq 3/' $a", "missing_lines", false);
+  told_after("sed -i 's/base 0 seq 2/base 1 seq 1/' $a", "unanchored_lines", false);
+}
+
 /* Through the engine: points from the loop, on a thread, and all there when it has closed. */
 static void what_was_said_is_there_at_the_end(void **state)
 {
@@ -372,6 +407,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(who_may_not_wait_does_not, place, unplace),
       cmocka_unit_test_setup_teardown(a_limit_on_files_leaves_it_whole, place, unplace),
       cmocka_unit_test_setup_teardown(an_anchor_may_be_behind, place, unplace),
+      cmocka_unit_test_setup_teardown(what_was_spoilt_is_told_by_the_next, place, unplace),
       cmocka_unit_test_setup_teardown(a_month_begins_a_file, place, unplace),
       cmocka_unit_test_setup_teardown(what_the_dead_left_open_is_finished_once, place, unplace),
       cmocka_unit_test_setup_teardown(also_in_files_put_aside, place, unplace),
