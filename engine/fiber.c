@@ -8,6 +8,7 @@
  * closes. Nothing here knows what runs on a fiber. */
 #include "decide/ask.h"
 #include "fiber_switch.h"
+#include <assert.h>
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -52,7 +53,9 @@ struct mcg_fiber {
   wake_reason reason;
   bool canceled;
   unsigned shields;
-  mcg_wait *wait; /* where it is parked */
+  mcg_wait *wait;            /* where it is parked */
+  void (*errand)(void *arg); /* on the main stack, after which it goes on; or NULL */
+  void *errand_arg;
   uv_timer_t timer;
   char *stack; /* above its guard page */
   unsigned stack_id;
@@ -205,6 +208,14 @@ static bool take_back(mcg_fiber *fiber)
   return true;
 }
 
+static bool run_errand(mcg_fiber *fiber)
+{
+  void (*errand)(void *arg) = fiber->errand;
+  fiber->errand = NULL;
+  if (errand) errand(fiber->errand_arg);
+  return errand != NULL;
+}
+
 static void resume(mcg_fiber *fiber)
 {
   mcg_fibers *fibers = fiber->fibers;
@@ -215,9 +226,11 @@ static void resume(mcg_fiber *fiber)
     switch_in(fiber);
     fibers->current = NULL;
     say_log(fibers); /* before the completion that it explains */
-    again = fibers->engine->questions != NULL;
-    if (again) mcg_questions_deliver(fibers->engine);
-  } while (again && take_back(fiber));
+    again = run_errand(fiber);
+    if (again || !fibers->engine->questions) continue;
+    mcg_questions_deliver(fibers->engine);
+    again = take_back(fiber);
+  } while (again);
   if (fiber->state != ENDED) return;
   mcg_fiber_fn ended = fiber->ended;
   void *arg = fiber->arg;
@@ -447,6 +460,15 @@ int mcg_fiber_sleep(mcg_engine *engine, int64_t ms, mcg_error **err)
   mcg_wait wait;
   mcg_wait_init(&wait);
   return park(fiber, &wait, ticks) == BY_CANCEL ? fail_canceled(err) : 0;
+}
+
+void mcg_fiber_leave(mcg_engine *engine, void (*fn)(void *arg), void *arg)
+{
+  mcg_fiber *fiber = engine->fibers->current;
+  assert(fiber);
+  fiber->errand = fn;
+  fiber->errand_arg = arg;
+  switch_out(fiber);
 }
 
 void mcg_fiber_cancel(mcg_fiber *fiber)

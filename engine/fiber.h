@@ -38,6 +38,10 @@ int mcg_wait_park(mcg_engine *engine, mcg_wait *wait, int64_t timeout_ms,
                   mcg_error **err) MCG_PARKS;
 void mcg_wait_wake(mcg_engine *engine, mcg_wait *wait); /* from the loop or another fiber */
 
+/* Runs `fn` on the main stack while the fiber stands still: for the host's code, which may need more
+ * stack than a fiber has. Not from the main stack. */
+void mcg_fiber_leave(mcg_engine *engine, void (*fn)(void *arg), void *arg);
+
 int mcg_fiber_sleep(mcg_engine *engine, int64_t ms, mcg_error **err) MCG_PARKS;
 /* Runs `fn` on a thread of its own copies, parks until it is done. Not cancelable: short work. */
 int mcg_fiber_work(mcg_engine *engine, void (*fn)(void *arg), void *arg, mcg_error **err) MCG_PARKS;

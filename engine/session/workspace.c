@@ -5,6 +5,7 @@
 #include "audit/audit.h"
 #include "builtin.h"
 #include "host.h"
+#include "host_bytes.h"
 #include "session.h"
 #include <errno.h>
 #include <libgen.h>
@@ -87,8 +88,10 @@ static int restore_run(void *arg, mcg_error **err)
 {
   transfer *self = arg;
   const char *const argv[] = {"unpack", ".", NULL};
+  mcg_host_bytes bytes = {
+      .engine = self->session->engine, .source = self->source, .data = self->data};
   mcg_builtin unpack = {
-      .argv = argv, .source = self->source, .data = self->data, .max_output = 4096};
+      .argv = argv, .source = mcg_host_source, .data = &bytes, .max_output = 4096};
   if (mcg_session_alive(self->session, err) < 0) return -1;
   int rc = mcg_builtin_run(self->session->engine, self->session->stream, &unpack, err);
   free(unpack.output);

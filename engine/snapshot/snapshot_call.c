@@ -2,6 +2,7 @@
 #include "audit/audit.h"
 #include "count.h"
 #include "decide/tenant.h"
+#include "session/host_bytes.h"
 #include "snapshot.h"
 #include <string.h>
 
@@ -12,8 +13,7 @@ typedef struct call {
   mcg_store *store; /* owned; or NULL: the session's */
   char part[MCG_STORE_PART_MAX];
   const char *id;
-  long (*source)(void *data, void *buffer, size_t cap);
-  bool (*sink)(void *data, const void *bytes, size_t len);
+  mcg_host_bytes bytes;
   int (*run)(void *arg, mcg_error **err);
   mcg_text_done done;
   void *data;
@@ -289,7 +289,7 @@ typedef struct counted {
 static long count_source(void *data, void *buffer, size_t cap)
 {
   counted *self = data;
-  long len = self->call->source(self->call->data, buffer, cap);
+  long len = mcg_host_source(&self->call->bytes, buffer, cap);
   if (len > 0) mcg_tar_count_add(&self->count, buffer, (size_t)len);
   return len;
 }
@@ -353,7 +353,7 @@ int mcg_store_save(mcg_engine *engine, const char *request, size_t len,
   call *self = call_new(engine, NULL, request, len, keys, err);
   if (!self) return -1;
   self->run = put_run;
-  self->source = source;
+  self->bytes = (mcg_host_bytes){.engine = engine, .source = source, .data = data};
   self->done = done;
   self->data = data;
   if (read_id(self, NULL, err) == 0 && read_part(self, err) == 0 && check_described(self, err) == 0)
@@ -373,7 +373,7 @@ static int get_run(void *arg, mcg_error **err)
   if (!buffer) return mcg_fail(err, MCG_NOMEM, NULL, "no memory to load a snapshot");
   if (type->get_begin(self->store, self->part, self->id, &self->answer, &get, err) < 0) return -1;
   while ((got = type->get(get, buffer, chunk, err)) > 0)
-    if (!self->sink(self->data, buffer, (size_t)got)) {
+    if (!mcg_host_sink(&self->bytes, buffer, (size_t)got)) {
       got = mcg_fail(err, MCG_CANCELED, NULL, "the sink of the data stopped");
       break;
     }
@@ -389,7 +389,7 @@ int mcg_store_load(mcg_engine *engine, const char *request, size_t len,
   call *self = call_new(engine, NULL, request, len, keys, err);
   if (!self) return -1;
   self->run = get_run;
-  self->sink = sink;
+  self->bytes = (mcg_host_bytes){.engine = engine, .sink = sink, .data = data};
   self->done = done;
   self->data = data;
   if (read_id(self, NULL, err) == 0 && read_part(self, err) == 0) return call_start(self, op, err);

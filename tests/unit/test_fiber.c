@@ -442,6 +442,51 @@ static void an_overrun_hits_the_guard(void **state)
   assert_true(faulted || reported);
 }
 
+typedef struct guest {
+  mcg_engine *engine;
+  mcg_fiber *fiber;
+  unsigned errands, where; /* how often on the main stack; and then on the fiber */
+  bool done;
+  mcg_wait wait;
+  int rc;
+} guest;
+
+static void errand(void *arg)
+{
+  guest *self = arg;
+  assert_null(mcg_fiber_current(self->engine));
+  if (++self->errands == 2) mcg_wait_wake(self->engine, &self->wait); /* before it waits */
+  if (self->errands == 3) mcg_fiber_cancel(self->fiber);
+}
+
+static void goes_out(void *arg)
+{
+  guest *self = arg;
+  mcg_wait_init(&self->wait);
+  for (int i = 0; i < 2; i++) {
+    mcg_fiber_leave(self->engine, errand, self);
+    self->where += mcg_fiber_current(self->engine) == self->fiber;
+  }
+  assert_int_equal(mcg_wait_park(self->engine, &self->wait, -1, NULL), 0);
+  mcg_fiber_leave(self->engine, errand, self);
+  auto_error mcg_error *err = NULL;
+  assert_int_equal(mcg_wait_park(self->engine, &self->wait, -1, &err), -1);
+  self->rc = (int)err->code;
+  self->done = true;
+}
+
+static void an_errand_is_run_on_the_main_stack(void **state)
+{
+  (void)state;
+  guest g = {.engine = engine_with(NULL)};
+  g.fiber = start(g.engine, goes_out, &g);
+  turn_until(g.engine, &g.done);
+  assert_int_equal(g.errands, 3);
+  assert_int_equal(g.where, 2);
+  assert_int_equal(g.rc, MCG_CANCELED);
+  engine_end(g.engine);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -460,6 +505,7 @@ int main(void)
       cmocka_unit_test(the_rounding_mode_is_each_stacks_own),
       cmocka_unit_test(a_stack_is_deep_and_its_depth_is_known),
       cmocka_unit_test(an_overrun_hits_the_guard),
+      cmocka_unit_test(an_errand_is_run_on_the_main_stack),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  * new; nothing else is ever seen, and nothing is left lying about for long.
  *
  * Each try is a process of its own. The linker gives us the calls that change the disk. */
+#include "fiber.h"
 #include "host.h"
 #include <dirent.h>
 #include <errno.h>
@@ -76,6 +77,7 @@ typedef struct told {
   char *json;
   char letter;       /* of the data that is given, or was taken; '?': several */
   size_t given, got; /* bytes */
+  bool on_fiber;     /* where the host's code may not run: its stack is as deep as any */
 } told;
 
 static void take_told(void *data, const char *json, mcg_error *error)
@@ -88,6 +90,7 @@ static void take_told(void *data, const char *json, mcg_error *error)
 static long give(void *data, void *buffer, size_t cap)
 {
   told *self = data;
+  self->on_fiber |= mcg_fiber_current(engine) != NULL;
   size_t len = SIZE - self->given < cap ? SIZE - self->given : cap;
   memset(buffer, self->letter, len);
   self->given += len;
@@ -97,6 +100,7 @@ static long give(void *data, void *buffer, size_t cap)
 static bool take(void *data, const void *bytes, size_t len)
 {
   told *self = data;
+  self->on_fiber |= mcg_fiber_current(engine) != NULL;
   const char *at = bytes;
   if (!self->got) self->letter = *at;
   for (size_t i = 0; i < len; i++)
@@ -116,6 +120,7 @@ static void finish(told *self, int rc, mcg_error *err)
 {
   if (rc < 0) take_told(self, NULL, err);
   while (!self->out.completions) uv_run(mcg_engine_loop(engine), UV_RUN_ONCE);
+  if (self->on_fiber) abort();
 }
 
 static void save(told *self, char letter)
