@@ -31,19 +31,18 @@ static const mcg_option jail_options[] = {
 
 /* ---- what was asked for ------------------------------------------------------------------- */
 
-static int pick(const mcg_plan *plan, const char *option, const char *const *words, uint32_t *out,
-                mcg_error **err)
+static const char *const profiles[] = {"default", "strict", "packages", "debug", NULL};
+static const char *const carriers[] = {"direct", "framed", NULL};
+static const mcg_option_words jail_words[] = {
+    {"profile", profiles}, {"carrier", carriers}, {NULL, NULL}};
+
+/* The number of the option's word, which is one of them. */
+static uint32_t pick(const mcg_plan *plan, const char *option, const char *const *words)
 {
   const char *word = mcg_option_string(plan, option);
-  *out = 0;
-  for (uint32_t i = 0; word && words[i]; i++) {
-    if (strcmp(word, words[i]) != 0) continue;
-    *out = i;
-    return 0;
-  }
-  if (!word) return 0;
-  auto_free char *fix = mcg_names_fix(word, words);
-  return mcg_fail(err, MCG_INVALID, fix, "there is no %s \"%s\"", option, word);
+  uint32_t i = 0;
+  while (word && words[i] && strcmp(word, words[i]) != 0) i++;
+  return i;
 }
 
 /* A copy; nothing stays nothing. A text that could not be copied must not be taken for none. */
@@ -164,12 +163,9 @@ static int add_limits(mcg_session *session, const mcg_plan *plan, const mcg_mach
 static int describe(mcg_session *session, const mcg_plan *plan, mcg_spawn_spec *spec,
                     mcg_error **err)
 {
-  static const char *const profiles[] = {"default", "strict", "packages", "debug", NULL};
-  static const char *const carriers[] = {"direct", "framed", NULL};
   mcg_machine machine;
-  if (pick(plan, "profile", profiles, &spec->profile, err) < 0 ||
-      pick(plan, "carrier", carriers, &spec->carrier, err) < 0)
-    return -1;
+  spec->profile = pick(plan, "profile", profiles);
+  spec->carrier = pick(plan, "carrier", carriers);
   if (plan->carrier == MCG_CARRIER_FRAMED) spec->carrier = 1;
   if (plan->user && spec->profile != MCG_PROFILE_PACKAGES)
     return mcg_fail(err, MCG_UNSUPPORTED, "set profile = \"packages\"",
@@ -278,6 +274,7 @@ const mcg_backend mcg_backend_jail = {
     .family = MCG_LOCAL,
     .isolation = MCG_ISOLATION_NAMESPACE,
     .options = jail_options,
+    .words = jail_words,
     .create = jail_create,
     .destroy = jail_destroy,
     .stats = jail_stats,

@@ -20,6 +20,9 @@ static const mcg_option subprocess_options[] = {
     {NULL, MCG_T_BOOL, NULL},
 };
 
+static const char *const carriers[] = {"direct", "framed", NULL};
+static const mcg_option_words subprocess_words[] = {{"carrier", carriers}, {NULL, NULL}};
+
 static int check(const mcg_plan *plan, mcg_error **err)
 {
   struct stat about;
@@ -107,6 +110,7 @@ const mcg_backend mcg_backend_subprocess = {
     .family = MCG_LOCAL,
     .isolation = MCG_ISOLATION_NONE,
     .options = subprocess_options,
+    .words = subprocess_words,
     .create = subprocess_create,
     .destroy = subprocess_destroy,
 };

@@ -27,6 +27,19 @@ static const char *type_words(mcg_type type)
   return words[type];
 }
 
+static int check_word(const mcg_config *config, const char *option, const json_t *value,
+                      const mcg_where *where, mcg_error **err)
+{
+  const mcg_option_words *of = config->backend->words;
+  while (of && of->option && strcmp(of->option, option) != 0) of++;
+  if (!of || !of->option) return 0;
+  const char *word = json_string_value(value);
+  for (const char *const *known = of->words; *known; known++)
+    if (strcmp(*known, word) == 0) return 0;
+  auto_free char *fix = mcg_names_fix(word, of->words);
+  return mcg_check_fail(where, err, fix, "there is no %s \"%.60s\"", option, word);
+}
+
 static int read_options(mcg_config *config, const json_t *options, const mcg_where *up,
                         mcg_error **err)
 {
@@ -40,7 +53,11 @@ static int read_options(mcg_config *config, const json_t *options, const mcg_whe
   for (size_t i = 0; known && known[i].name; i++) {
     const json_t *value = json_object_get(options, known[i].name);
     mcg_where at = {.up = &where, .key = known[i].name};
-    if (!value || type_fits(value, known[i].type)) continue;
+    if (!value) continue;
+    if (type_fits(value, known[i].type)) {
+      if (check_word(config, known[i].name, value, &at, err) < 0) return -1;
+      continue;
+    }
     auto_free char *fix = mcg_format("write %s there", type_words(known[i].type));
     return mcg_check_fail(&at, err, fix, "expected %s", type_words(known[i].type));
   }

@@ -4,7 +4,7 @@
 --   mooncage run tests/bench/pipeline.lua PROGRAMS LOG [ROUNDS]
 local mooncage = require "mooncage"
 
-local programs, log, rounds = arg[1], arg[2], tonumber(arg[3]) or 400
+local programs, log, rounds = arg[1], arg[2], tonumber(arg[3]) or 2000
 local binds = { programs .. ":/mnt" }
 local argv = { "/mnt/true-musl" }
 local told = { started = 0, ended = 0, judged = 0 }

@@ -24,6 +24,11 @@ check "an unknown key, with line and nearest" gives 2 '' 'mooncage --config bad.
 check "nearest" gives 2 '' 'mooncage --config bad.lua run -- true' 'memory_mb'
 config bad.lua $'return {\n\n  limits = "much",\n}'
 check "a wrong type, with line" gives 2 '' 'mooncage --config bad.lua run -- true' 'bad.lua:3:'
+config bad.lua $'return {\n  candidates = {\n  mooncage.jail {},\n  mooncage.jail { profile = "debg", name = "b" } } }'
+check "an option's wrong word, with line" gives 2 '' 'mooncage --config bad.lua run -- true' \
+  'bad.lua:4: candidates[2].options.profile: there is no profile "debg"'
+config bad.lua $'return {\n  candidates = {},\n}'
+check "no candidate, with line" gives 126 '' 'mooncage --config bad.lua run -- true' 'bad.lua:2: candidates'
 config bad.lua 'return 5'
 check "no table" gives 2 '' 'mooncage --config bad.lua run -- true' 'not a table'
 config bad.lua 'return { environment = { T = secret "NO_SUCH_SECRET_HERE" } }'

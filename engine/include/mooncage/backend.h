@@ -63,6 +63,12 @@ typedef struct mcg_option {
   const char *help;
 } mcg_option;
 
+/* What a string option may be. */
+typedef struct mcg_option_words {
+  const char *option;       /* NULL ends the list */
+  const char *const *words; /* NULL-terminated; the first is the default */
+} mcg_option_words;
+
 struct json_t;
 
 /* What a backend charges, and the day that this was read from its price list. */
@@ -125,6 +131,7 @@ struct mcg_backend {
   mcg_family family;
   mcg_isolation isolation;
   const mcg_option *options;
+  const mcg_option_words *words; /* of those options that are one of a few; or NULL */
   int (*create)(mcg_session *session, const mcg_plan *plan, mcg_place *out,
                 mcg_error **err) MCG_PARKS;
   /* Kills whatever lives there, waits, frees. Called exactly once for a place that was made. */

@@ -191,7 +191,7 @@ function config_file.locate(err, path, flags_of)
   local flag, inner = flag_of(where, flags_of)
   if flag then
     err.message = ("%s%s: %s"):format(flag, inner ~= "" and " " .. inner or "", text)
-  elseif path and err.code == "invalid" then
+  elseif path and (err.code == "invalid" or said:match "^candidates: ") then
     local keys = config_file.lines(path)
     local line = keys and keys:find(require("mooncage.cli.lines").path(where))
     err.message = line and ("%s:%d: %s"):format(path, line, said) or ("%s: %s"):format(path, said)
