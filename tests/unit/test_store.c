@@ -380,7 +380,7 @@ static bool own_mounts(void)
     return false;
   snprintf(map, sizeof map, "%u %u 1", gid, gid);
   if (uid && !write_file("/proc/self/gid_map", map)) return false;
-  return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+  return mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0;
 }
 
 /* A tmpfs that holds one of them and a half. */
