@@ -180,9 +180,11 @@ static void count(packer *pack, const char *path, bool directory)
   if (fault) builtin_fail_fix(E2BIG, "leave it out, or remove it", "%.120s %s", path, fault);
 }
 
-/* A disk of 64 MiB can hold terabytes of holes, which are zeros in an archive. */
+/* A disk of 64 MiB can hold terabytes of holes, which are zeros in an archive. A copy to the host is no
+ * archive: there they are holes again, on a disk that has its own word on the size. */
 static void count_holes(packer *pack, const struct stat *info, const char *path)
 {
+  if (pack->strict) return;
   uint64_t used = (uint64_t)info->st_blocks * 512, size = (uint64_t)info->st_size;
   if (size > used) pack->holes += size - used;
   if (pack->room && pack->holes > pack->room)
