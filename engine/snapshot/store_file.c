@@ -328,7 +328,8 @@ static int file_put_begin(mcg_store *store, const char *part, const char *id, mc
   return 0;
 }
 
-/* ---- loading: all of it is hashed before anybody sees a byte -------------------------------- */
+/* ---- loading: all of it is hashed before anybody sees a byte, and again as it is given: the last piece
+ * is kept back where it was changed in between ------------------------------------------------ */
 
 typedef struct file_get {
   mcg_get get;
@@ -365,15 +366,21 @@ static void read_here(void *arg)
   self->len = got < 0 ? 0 : (size_t)got;
 }
 
+static void hash_piece(void *arg)
+{
+  file_get *self = arg;
+  read_here(self);
+  if (!self->len) return;
+  mcg_sha256_update(&self->hash, self->piece, self->len);
+  self->left -= self->len;
+}
+
 static void hash_here(void *arg)
 {
   file_get *self = arg;
-  for (int i = 0; i < 16 && self->left; i++) { /* then cancel has its turn */
-    read_here(self);
-    if (!self->len) return;
-    mcg_sha256_update(&self->hash, self->piece, self->len);
-    self->left -= self->len;
-  }
+  self->len = 1;
+  for (int i = 0; i < 16 && self->left && self->len; i++)
+    hash_piece(self); /* then cancel has its turn */
 }
 
 static int read_failed(const file_get *self, mcg_error **err)
@@ -386,13 +393,25 @@ static int read_failed(const file_get *self, mcg_error **err)
                   "snapshot %s in %s: its data was cut off", self->id, self->part.directory);
 }
 
+/* At the end: is what was hashed what was saved? */
+static int check_hash(file_get *self, mcg_error **err)
+{
+  const char *said = json_string_value(json_object_get(self->metadata, "sha256"));
+  uint8_t digest[32];
+  char hex[65] = {0};
+  mcg_sha256_final(&self->hash, digest);
+  mcg_hex(digest, sizeof digest, hex);
+  if (strcmp(hex, said) == 0) return 0;
+  return mcg_fail(err, MCG_PROTOCOL,
+                  "remove it and save it again, or bring back a copy of the store",
+                  "snapshot %s in %s: its data is not what was saved (SHA-256 differs)", self->id,
+                  self->part.directory);
+}
+
 static int verify(file_get *self, mcg_error **err)
 {
   mcg_engine *engine = self->get.store->engine;
-  const char *said = json_string_value(json_object_get(self->metadata, "sha256"));
   uint64_t size = (uint64_t)json_integer_value(json_object_get(self->metadata, "size_bytes"));
-  uint8_t digest[32];
-  char hex[65] = {0};
   self->left = size;
   mcg_sha256_init(&self->hash);
   while (self->left) {
@@ -400,15 +419,13 @@ static int verify(file_get *self, mcg_error **err)
     if (self->left && !self->len) return read_failed(self, err);
     if (mcg_fiber_stopped(engine)) return mcg_fail(err, MCG_CANCELED, NULL, "canceled");
   }
-  mcg_sha256_final(&self->hash, digest);
-  mcg_hex(digest, sizeof digest, hex);
+  if (check_hash(self, err) < 0) return -1;
   self->left = size;
   self->len = 0;
-  if (strcmp(hex, said) == 0 && lseek(self->fd, 0, SEEK_SET) == 0) return 0;
-  return mcg_fail(err, MCG_PROTOCOL,
-                  "remove it and save it again, or bring back a copy of the store",
-                  "snapshot %s in %s: its data is not what was saved (SHA-256 differs)", self->id,
-                  self->part.directory);
+  mcg_sha256_init(&self->hash);
+  if (lseek(self->fd, 0, SEEK_SET) == 0) return 0;
+  self->number = errno;
+  return read_failed(self, err);
 }
 
 static void file_get_end(mcg_get *get)
@@ -455,9 +472,9 @@ static long file_get_some(mcg_get *get, void *buffer, size_t cap, mcg_error **er
 {
   file_get *self = (file_get *)get;
   if (self->at == self->len && self->left) {
-    if (mcg_workers_run(get->store->engine, read_here, self, err) < 0) return -1;
+    if (mcg_workers_run(get->store->engine, hash_piece, self, err) < 0) return -1;
     if (!self->len) return read_failed(self, err);
-    self->left -= self->len;
+    if (!self->left && check_hash(self, err) < 0) return -1;
   }
   size_t len = self->len - self->at < cap ? self->len - self->at : cap;
   memcpy(buffer, self->piece + self->at, len);

@@ -5,6 +5,7 @@
  * Each try is a process of its own. The linker gives us the calls that change the disk. */
 #include "fiber.h"
 #include "host.h"
+#include <glob.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -77,6 +78,7 @@ typedef struct told {
   char *json;
   char letter;       /* of the data that is given, or was taken; '?': several */
   size_t given, got; /* bytes */
+  bool spoils;       /* the store, with the first byte that was taken */
   bool on_fiber;     /* where the host's code may not run: its stack is as deep as any */
 } told;
 
@@ -97,12 +99,26 @@ static long give(void *data, void *buffer, size_t cap)
   return (long)len;
 }
 
+/* Another byte at the end of the only data file there is. */
+static void spoil_data(void)
+{
+  glob_t found = {0};
+  char pattern[128];
+  snprintf(pattern, sizeof pattern, "%s/store/common/data/same.*", directory);
+  if (glob(pattern, 0, NULL, &found) != 0 || found.gl_pathc != 1) abort();
+  int fd = open(found.gl_pathv[0], O_WRONLY | O_CLOEXEC);
+  if (fd < 0 || pwrite(fd, "x", 1, (off_t)SIZE - 1) != 1) abort();
+  close(fd);
+  globfree(&found);
+}
+
 static bool take(void *data, const void *bytes, size_t len)
 {
   told *self = data;
   self->on_fiber |= mcg_fiber_current(engine) != NULL;
   const char *at = bytes;
   if (!self->got) self->letter = *at;
+  if (!self->got && self->spoils) spoil_data();
   for (size_t i = 0; i < len; i++)
     if (at[i] != self->letter) self->letter = '?';
   self->got += len;
@@ -133,14 +149,19 @@ static void save(told *self, char letter)
   free(text);
 }
 
-static void load(told *self)
+static void load_so(told *self, bool spoils)
 {
   char *text = request(",\"id\":\"same\"");
   mcg_error *err = NULL;
-  *self = (told){0};
+  *self = (told){.spoils = spoils};
   int rc = mcg_store_load(engine, text, strlen(text), take, take_told, self, NULL, &err);
   finish(self, rc, err);
   free(text);
+}
+
+static void load(told *self)
+{
+  load_so(self, false);
 }
 
 static void ask(told *self, const char *rest)
@@ -421,6 +442,29 @@ static void test_no_part_of_a_save_shows(void **state)
   }
 }
 
+/* It was verified, and is changed while it is read. */
+static int load_spoilt(int arg)
+{
+  (void)arg;
+  told self;
+  load_so(&self, true);
+  int code = !self.out.error                             ? 1
+             : self.out.error->code != MCG_PROTOCOL      ? 2
+             : !self.out.error->fix                      ? 3
+             : !self.got || self.got > SIZE - (1u << 20) ? 4
+                                                         : 0;
+  told_fini(&self);
+  return code;
+}
+
+static void test_a_change_while_it_is_read(void **state)
+{
+  (void)state;
+  hit_with = 0;
+  assert_int_equal(apart(save_old, 0), 0);
+  assert_int_equal(apart(load_spoilt, 0), 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -430,6 +474,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(test_many_save_one_id, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_full_disk, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_no_part_of_a_save_shows, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_a_change_while_it_is_read, set_up, tear_down),
   };
   return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }
