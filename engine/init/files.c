@@ -74,7 +74,7 @@ static void on_term(int signo)
   _exit(128 + signo);
 }
 
-static int make_temporary(int dir, const char *path)
+static int try_temporaries(int dir, const char *path)
 {
   for (unsigned i = 0; i < 1000; i++) {
     snprintf(temporary, sizeof temporary, ".mooncage-%u-%u", (unsigned)getpid(), i);
@@ -86,6 +86,20 @@ static int make_temporary(int dir, const char *path)
     }
   }
   builtin_fail(EEXIST, "cannot make a temporary file beside %.200s", path);
+}
+
+/* Told to end between its making and its being known as one's own, it would stay. */
+static int make_temporary(int dir, const char *path)
+{
+  struct sigaction ending = {.sa_handler = on_term};
+  sigset_t term, before;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  sigprocmask(SIG_BLOCK, &term, &before);
+  int fd = try_temporaries(dir, path);
+  sigaction(SIGTERM, &ending, NULL);
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  return fd;
 }
 
 static _Noreturn void write_failed(int number, const char *path)
@@ -118,9 +132,7 @@ void builtin_write(int argc, char **argv)
   int dir = paths_parent(argv[1], name);
   if (fstatat(dir, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(there.st_mode))
     builtin_fail(EISDIR, "%.200s is a directory", argv[1]);
-  struct sigaction ending = {.sa_handler = on_term};
   int fd = make_temporary(dir, argv[1]);
-  sigaction(SIGTERM, &ending, NULL);
   uint64_t len = copy_input(fd, argv[1]);
   if (argc > 3 && len != number_of(argv[3], 10)) {
     remove_temporary();

@@ -31,7 +31,7 @@ bool tar_stage_is(const char *name)
 
 static void undo(void)
 {
-  tree_remove(above, stage_name);
+  if (*stage_name) tree_remove(above, stage_name);
 }
 
 static int open_own(int dir, const char *name)
@@ -56,17 +56,25 @@ static void sweep(int target)
   close(copy);
 }
 
+static bool make(int target, unsigned i)
+{
+  char name[sizeof stage_name];
+  snprintf(name, sizeof name, PREFIX "%u-%u", (unsigned)getpid(), i);
+  if (mkdirat(target, name, 0700) == 0) {
+    memcpy(stage_name, name, sizeof name);
+    return true;
+  }
+  if (errno != EEXIST || i == 1000)
+    builtin_fail(errno, "cannot make a directory to unpack in: %s", strerror(errno));
+  return false;
+}
+
 int tar_stage_begin(int target)
 {
   sweep(target);
   above = target;
-  for (unsigned i = 0; i < 1000; i++) {
-    snprintf(stage_name, sizeof stage_name, PREFIX "%u-%u", (unsigned)getpid(), i);
-    if (mkdirat(target, stage_name, 0700) == 0) break;
-    if (errno != EEXIST)
-      builtin_fail(errno, "cannot make a directory to unpack in: %s", strerror(errno));
-  }
-  builtin_on_failure(undo);
+  builtin_on_failure(undo); /* before there is anything: it may be told to end at any time */
+  for (unsigned i = 0; !make(target, i); i++) continue;
   stage = open_own(target, stage_name);
   if (stage < 0) builtin_fail(errno, "cannot unpack: %s", strerror(errno));
   flock(stage, LOCK_EX | LOCK_NB);

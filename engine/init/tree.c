@@ -16,6 +16,7 @@
 
 #define OUTRUN_MS 100 /* a stub that has not emptied its tree by then is being outrun */
 #define FROZEN_MS 1000
+#define UNDO_MS 4000 /* for a built-in to remove what is half done; the engine waits for 5 s */
 
 uint64_t mcg_now_ms(void)
 {
@@ -188,7 +189,7 @@ void mcg_tree_tick(mcg_server *server)
     if (!command->killing || command->gone) continue;
     killing = true;
     if (!command->builtin) kill_for_stub(command);
-    if (mcg_now_ms() - command->kill_ms < OUTRUN_MS) continue;
+    if (mcg_now_ms() - command->kill_ms < (command->builtin ? UNDO_MS : OUTRUN_MS)) continue;
     command->kill_ms = mcg_now_ms();
     if (server->config->is_pid1 && !command->builtin) outrun(command);
     if (!command->gone) mcg_command_kill(command);

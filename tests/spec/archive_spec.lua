@@ -174,4 +174,25 @@ for step in range(3):
     assert.equal("canceled", err.code)
     assert.equal(before, run(session, "ls -A; cksum f"))
   end)
+
+  it("of many names leave nothing either, however long it takes to remove them", function()
+    local session = open()
+    run(session, [[cat > many.py <<'END'
+import sys, tarfile
+out = tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.USTAR_FORMAT)
+for i in range(50000): out.addfile(tarfile.TarInfo(f"d{i % 100}/{i}"))
+END
+python3 many.py > many.tar]])
+    local given, sent = assert(session:read "many.tar"), 0
+    run(session, "rm many.tar")
+    local ok, err = session:restore_workspace(function()
+      local piece = given:sub(sent + 1, sent + 1048576)
+      sent = sent + #piece
+      if sent > 25e6 then error "enough" end
+      return piece
+    end)
+    assert.is_nil(ok)
+    assert.equal("canceled", err.code)
+    assert.equal("many.py\n", run(session, "ls -A"))
+  end)
 end)

@@ -317,10 +317,10 @@ describe("the audit log", function()
         all[#all + 1] = tostring(err) .. (type(err) == "table" and err.fix or "")
       end
       session:close()
-      all = table.concat(all, "\n") .. support.read_file(path)
-      assert.is_nil(all:lower():find("hunter2", 1, true))
-      assert.is_nil(all:find(("L"):rep(20), 1, true))
-      assert.matches("***", all, 1, true)
+      local told = table.concat(all, "\n") .. support.read_file(path)
+      assert.is_nil(told:lower():find("hunter2", 1, true))
+      assert.is_nil(told:find(("L"):rep(20), 1, true))
+      assert.matches("***", told, 1, true)
     end
   end)
 
