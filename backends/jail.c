@@ -16,25 +16,32 @@ typedef struct jail {
 
 static const mcg_option jail_options[] = {
     {"rootfs", MCG_T_STRING,
-     "a directory to be the sandbox's /; default: the host's /usr, read-only"},
+     "a directory to be the sandbox's /; default: the host's /usr, read-only", MCG_GRANT_NONE},
     {"path", MCG_T_LIST,
-     "host directories to be seen read-only under their own names, first in PATH"},
-    {"working_directory", MCG_T_STRING, "where commands start; default: /workspace"},
-    {"environment", MCG_T_MAP, "variables of every command"},
-    {"binds", MCG_T_LIST, "host paths to be seen live: \"SRC:DST\", or \"SRC:DST:rw\""},
-    {"user", MCG_T_STRING, "who commands run as; needs the profile packages"},
+     "host directories to be seen read-only under their own names, first in PATH", MCG_GRANT_NONE},
+    {"working_directory", MCG_T_STRING, "where commands start; default: /workspace",
+     MCG_GRANT_FREE},
+    {"environment", MCG_T_MAP, "variables of every command", MCG_GRANT_FREE},
+    {"binds", MCG_T_LIST, "host paths to be seen live: \"SRC:DST\", or \"SRC:DST:rw\"",
+     MCG_GRANT_NONE},
+    {"user", MCG_T_STRING, "who commands run as; needs the profile packages", MCG_GRANT_NONE},
     {"profile", MCG_T_STRING,
-     "default, strict, packages (a range of uids) or debug (ptrace allowed)"},
-    {"carrier", MCG_T_STRING, "direct, or framed: how bytes travel; for tests"},
-    {NULL, MCG_T_BOOL, NULL},
+     "default, strict, packages (a range of uids) or debug (ptrace allowed)", MCG_GRANT_TIGHTER},
+    {"carrier", MCG_T_STRING, "direct, or framed: how bytes travel; for tests", MCG_GRANT_FREE},
+    {.name = NULL},
 };
 
 /* ---- what was asked for ------------------------------------------------------------------- */
 
 static const char *const profiles[] = {"default", "strict", "packages", "debug", NULL};
 static const char *const carriers[] = {"direct", "framed", NULL};
+#define BIT(name) (1U << MCG_PROFILE_##name)
+static const uint32_t no_looser[] = {BIT(DEFAULT) | BIT(STRICT), BIT(STRICT),
+                                     BIT(PACKAGES) | BIT(DEFAULT) | BIT(STRICT),
+                                     BIT(DEBUG) | BIT(DEFAULT) | BIT(STRICT)};
+#undef BIT
 static const mcg_option_words jail_words[] = {
-    {"profile", profiles}, {"carrier", carriers}, {NULL, NULL}};
+    {"profile", profiles, no_looser}, {.option = "carrier", .words = carriers}, {.option = NULL}};
 
 /* The number of the option's word, which is one of them. */
 static uint32_t pick(const mcg_plan *plan, const char *option, const char *const *words)

@@ -13,15 +13,17 @@ typedef struct subprocess {
 } subprocess;
 
 static const mcg_option subprocess_options[] = {
-    {"working_directory", MCG_T_STRING, "a directory of the host; default: a fresh temporary one"},
-    {"environment", MCG_T_MAP, "variables of every command"},
-    {"inherit_env", MCG_T_LIST, "names of host variables that commands get too"},
-    {"carrier", MCG_T_STRING, "direct, or framed: how bytes travel; for tests"},
-    {NULL, MCG_T_BOOL, NULL},
+    {"working_directory", MCG_T_STRING, "a directory of the host; default: a fresh temporary one",
+     MCG_GRANT_NONE},
+    {"environment", MCG_T_MAP, "variables of every command", MCG_GRANT_FREE},
+    {"inherit_env", MCG_T_LIST, "names of host variables that commands get too", MCG_GRANT_NONE},
+    {"carrier", MCG_T_STRING, "direct, or framed: how bytes travel; for tests", MCG_GRANT_FREE},
+    {.name = NULL},
 };
 
 static const char *const carriers[] = {"direct", "framed", NULL};
-static const mcg_option_words subprocess_words[] = {{"carrier", carriers}, {NULL, NULL}};
+static const mcg_option_words subprocess_words[] = {{.option = "carrier", .words = carriers},
+                                                    {.option = NULL}};
 
 static int check(const mcg_plan *plan, mcg_error **err)
 {

@@ -10,6 +10,9 @@ static const char *const types[] = {
     [MCG_T_STRING] = "string", [MCG_T_LIST] = "list",   [MCG_T_MAP] = "map",
 };
 
+static const char *const grants[] = {
+    [MCG_GRANT_NONE] = "nothing", [MCG_GRANT_TIGHTER] = "tighter", [MCG_GRANT_FREE] = "anything"};
+
 /* Without options: what its usual candidate is. */
 static mcg_traits usual_traits(const mcg_backend *backend)
 {
@@ -18,6 +21,12 @@ static mcg_traits usual_traits(const mcg_backend *backend)
   auto_json json_t *none = json_object();
   if (backend->traits && none) backend->traits(none, &traits);
   return traits;
+}
+
+static json_t *describe_option(const mcg_option *option)
+{
+  return json_pack("{s:s, s:s, s:s, s:s}", "name", option->name, "type", types[option->type],
+                   "help", option->help ? option->help : "", "tenant", grants[option->grant]);
 }
 
 static json_t *describe_backend(const mcg_backend *backend)
@@ -34,10 +43,7 @@ static json_t *describe_backend(const mcg_backend *backend)
     json_object_set_new(capabilities, *name, json_true());
   auto_json json_t *options = json_array();
   for (const mcg_option *o = backend->options; o && o->name; o++)
-    if (json_array_append_new(options, json_pack("{s:s, s:s, s:s}", "name", o->name, "type",
-                                                 types[o->type], "help", o->help ? o->help : "")) <
-        0)
-      return NULL;
+    if (json_array_append_new(options, describe_option(o)) < 0) return NULL;
   json_t *about =
       json_pack("{s:s, s:s, s:b, s:o, s:O}", "family", mcg_family_names[backend->family],
                 "isolation", mcg_isolation_names[traits.isolation], "persistent", traits.persistent,

@@ -1,19 +1,12 @@
 /* tenant.c: a tenant's overrides over a configuration: each key has a rule by which it can only
  * tighten. What names no rule here cannot be changed by a tenant at all. */
-#include "tenant.h"
+#include "tenant_parts.h"
 #include "config/config.h"
-#include "select.h"
 #include "service/sha256.h"
 #include "snapshot/store.h"
 #include <string.h>
 
 #define ID_MAX 64
-
-typedef struct merge {
-  mcg_engine *engine;
-  json_t *root; /* the result */
-  mcg_quota *quota;
-} merge;
 
 /* ---- ids ---------------------------------------------------------------------------------- */
 
@@ -51,9 +44,7 @@ void mcg_tenant_key(const char *id, char key[MCG_TENANT_KEY])
 
 /* ---- small ones --------------------------------------------------------------------------- */
 
-static int looser(const char *key, mcg_error **err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static int looser(const char *key, mcg_error **err, const char *format, ...)
+int mcg_tenant_looser(const char *key, mcg_error **err, const char *format, ...)
 {
   va_list args;
   va_start(args, format);
@@ -63,14 +54,14 @@ static int looser(const char *key, mcg_error **err, const char *format, ...)
                   "%s: %s", key, text ? text : "it is looser");
 }
 
-static int set(json_t *object, const char *key, json_t *take_value, mcg_error **err)
+int mcg_tenant_set(json_t *object, const char *key, json_t *take_value, mcg_error **err)
 {
   if (take_value && json_object_set_new(object, key, take_value) == 0) return 0;
   return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a tenant's configuration");
 }
 
 /* The object at `key` of the result, made if it is not there. */
-static json_t *inner(merge *m, const char *key)
+static json_t *inner(mcg_merge *m, const char *key)
 {
   json_t *object = json_object_get(m->root, key);
   if (json_is_object(object)) return object;
@@ -78,7 +69,7 @@ static json_t *inner(merge *m, const char *key)
   return object && json_object_set_new(m->root, key, object) == 0 ? object : NULL;
 }
 
-static bool in_list(const json_t *list, const json_t *value)
+bool mcg_tenant_in_list(const json_t *list, const json_t *value)
 {
   for (size_t i = 0; i < json_array_size(list); i++)
     if (json_equal(json_array_get(list, i), value)) return true;
@@ -94,7 +85,7 @@ static int index_of(const char *word, const char *const *names)
 
 /* ---- limits ------------------------------------------------------------------------------- */
 
-static int merge_limits(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+static int merge_limits(mcg_merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
 {
   const mcg_where base_where = {.key = "limits"};
   mcg_limits base = {0}, own = {0};
@@ -111,8 +102,8 @@ static int merge_limits(merge *m, const json_t *given, const mcg_where *where, m
     const json_t *bound = json_object_get(most, key);
     auto_free char *path = mcg_format("limits.%s", key);
     if (bound && json_number_value(value) > json_number_value(bound))
-      return looser(path, err, "%.15g is looser than %.15g", json_number_value(value),
-                    json_number_value(bound));
+      return mcg_tenant_looser(path, err, "%.15g is looser than %.15g", json_number_value(value),
+                               json_number_value(bound));
     if (!limits || json_object_set(limits, key, value) < 0)
       return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a tenant's configuration");
   }
@@ -153,8 +144,8 @@ static int check_rules(const json_t *base, const json_t *given, mcg_error **err)
   mcg_policy_unref(outer);
   mcg_policy_unref(own);
   if (!apart) return rc;
-  return looser("network.allow", err, "rule %u allows nothing that the configuration allows",
-                apart);
+  return mcg_tenant_looser("network.allow", err,
+                           "rule %u allows nothing that the configuration allows", apart);
 }
 
 /* What both allow: the tenant's lies within the configuration's. */
@@ -182,24 +173,26 @@ int mcg_tenant_network(const json_t *base, const json_t *given, const mcg_where 
   if (!json_is_string(given) && mcg_check_object(given, where, err) < 0) return -1;
   for (const json_t *table = given; table; table = json_object_get(table, "within"))
     if (json_object_get(table, "proxy"))
-      return looser("network.proxy", err, "which way connections leave is the configuration's");
+      return mcg_tenant_looser("network.proxy", err,
+                               "which way connections leave is the configuration's");
   if (mcg_network_read(given, where, &ignored, &policy, err) < 0) return -1;
   mcg_policy_unref(policy);
   reach most = base ? reach_of(base) : REACH_NONE, asked = reach_of(given);
   if (asked > most)
-    return looser("network", err, "\"%s\" is looser than \"%s\"", names[asked], names[most]);
+    return mcg_tenant_looser("network", err, "\"%s\" is looser than \"%s\"", names[asked],
+                             names[most]);
   if (most != REACH_NONE && most != REACH_HOST)
     return confine((json_t *)base, (json_t *)given, out, err);
   *out = json_incref((json_t *)given); /* nothing to be within of */
   return 0;
 }
 
-static int merge_network(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+static int merge_network(mcg_merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
 {
   auto_json json_t *base = json_incref(json_object_get(m->root, "network"));
   json_t *merged;
   if (mcg_tenant_network(base, given, where, &merged, err) < 0) return -1;
-  return set(m->root, "network", merged, err);
+  return mcg_tenant_set(m->root, "network", merged, err);
 }
 
 /* ---- requirements ------------------------------------------------------------------------- */
@@ -217,7 +210,8 @@ static int raise_isolation(json_t *wanted, const json_t *value, const mcg_where 
     return mcg_check_fail(where, err, fix, "\"%s\" is no isolation", asked);
   }
   if (least && level < index_of(least, mcg_isolation_names))
-    return looser("requirements.min_isolation", err, "%s is weaker than %s", asked, least);
+    return mcg_tenant_looser("requirements.min_isolation", err, "%s is weaker than %s", asked,
+                             least);
   return json_object_set(wanted, "min_isolation", (json_t *)value);
 }
 
@@ -227,8 +221,8 @@ static int lower_price(json_t *wanted, const json_t *value, const mcg_where *whe
   double asked;
   if (mcg_check_number(value, where, 0, 1e9, false, &asked, err) < 0) return -1;
   if (most && asked > json_number_value(most))
-    return looser("requirements.max_usd_per_minute", err, "%.15g is more than %.15g", asked,
-                  json_number_value(most));
+    return mcg_tenant_looser("requirements.max_usd_per_minute", err, "%.15g is more than %.15g",
+                             asked, json_number_value(most));
   return json_object_set(wanted, "max_usd_per_minute", (json_t *)value);
 }
 
@@ -239,11 +233,12 @@ static int join_lists(json_t *wanted, const char *key, const json_t *value, cons
   json_t *both = json_copy(json_object_get(wanted, key));
   if (!both) both = json_array();
   for (size_t i = 0; i < json_array_size(value); i++)
-    if (!in_list(both, json_array_get(value, i))) json_array_append(both, json_array_get(value, i));
-  return set(wanted, key, both, err);
+    if (!mcg_tenant_in_list(both, json_array_get(value, i)))
+      json_array_append(both, json_array_get(value, i));
+  return mcg_tenant_set(wanted, key, both, err);
 }
 
-static int merge_requirements(merge *m, const json_t *given, const mcg_where *where,
+static int merge_requirements(mcg_merge *m, const json_t *given, const mcg_where *where,
                               mcg_error **err)
 {
   static const char *const known[] = {
@@ -267,7 +262,7 @@ static int merge_requirements(merge *m, const json_t *given, const mcg_where *wh
     } else { /* one word of the configuration's cannot be taken back */
       auto_free char *path = mcg_where_text(&at);
       if (base && !json_equal(base, value))
-        return looser(path ? path : key, err, "the configuration says otherwise");
+        return mcg_tenant_looser(path ? path : key, err, "the configuration says otherwise");
       rc = json_object_set(wanted, key, value);
     }
     if (rc < 0) return -1;
@@ -275,160 +270,19 @@ static int merge_requirements(merge *m, const json_t *given, const mcg_where *wh
   return 0;
 }
 
-/* ---- candidates --------------------------------------------------------------------------- */
-
-static const char *candidate_id(const json_t *candidate)
-{
-  const char *id = json_string_value(candidate);
-  if (!id) id = json_string_value(json_object_get(candidate, "id"));
-  return id ? id : "jail";
-}
-
-static const char *candidate_name(const json_t *candidate)
-{
-  const char *name = json_string_value(json_object_get(candidate, "name"));
-  return name ? name : candidate_id(candidate);
-}
-
-static int isolation_of(mcg_engine *engine, const json_t *candidate)
-{
-  const mcg_backend *backend = mcg_engine_backend(engine, candidate_id(candidate));
-  if (!backend) return (int)MCG_ISOLATION_VM + 1; /* refused later */
-  mcg_traits traits = {.isolation = backend->isolation};
-  const json_t *given = json_object_get(candidate, "options");
-  auto_json json_t *options = json_is_object(given) ? json_incref((json_t *)given) : json_object();
-  if (backend->traits && options) backend->traits(options, &traits);
-  return (int)traits.isolation;
-}
-
-/* The configuration's candidates, as a list in any case. */
-static json_t *base_candidates(const json_t *root)
-{
-  const json_t *list = json_object_get(root, "candidates"), *one = json_object_get(root, "backend");
-  if (json_is_array(list)) return json_incref((json_t *)list);
-  json_t *made = json_array();
-  json_array_append_new(made, one ? json_incref((json_t *)one) : json_string("jail"));
-  return made;
-}
-
-/* A name means those of the configuration; a table is a candidate of the tenant's own, which must
- * isolate no less than the weakest of the configuration's does. */
-static int choose_one(merge *m, const json_t *base, int weakest, const json_t *given,
-                      const mcg_where *where, json_t *out, mcg_error **err)
-{
-  const char *name = json_string_value(given);
-  if (!name) {
-    if (mcg_check_object(given, where, err) < 0) return -1;
-    auto_free char *path = mcg_where_text(where);
-    if (isolation_of(m->engine, given) < weakest)
-      return looser(path ? path : "candidates", err, "%s isolates less than %s",
-                    candidate_id(given), mcg_isolation_names[weakest]);
-    return json_array_append(out, (json_t *)given);
-  }
-  const char *names[65] = {NULL};
-  size_t before = json_array_size(out), count = 0;
-  for (size_t i = 0; i < json_array_size(base); i++) {
-    json_t *candidate = json_array_get(base, i);
-    if (count < 64) names[count++] = candidate_name(candidate);
-    if (strcmp(candidate_name(candidate), name) == 0 || strcmp(candidate_id(candidate), name) == 0)
-      json_array_append(out, candidate);
-  }
-  if (json_array_size(out) > before) return 0;
-  const char *near = mcg_nearest(name, names);
-  auto_free char *fix = mcg_format("did you mean `%s`?", near       ? near
-                                                         : names[0] ? names[0]
-                                                                    : "jail");
-  return mcg_check_fail(where, err, fix, "the configuration has no candidate \"%s\"", name);
-}
-
-static int merge_candidates(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
-{
-  auto_json json_t *base = base_candidates(m->root);
-  auto_json json_t *chosen = json_array();
-  if (mcg_check_list(given, where, err) < 0) return -1;
-  int weakest = (int)MCG_ISOLATION_VM;
-  for (size_t i = 0; i < json_array_size(base); i++) {
-    int level = isolation_of(m->engine, json_array_get(base, i));
-    if (level < weakest) weakest = level;
-  }
-  for (size_t i = 0; i < json_array_size(given); i++) {
-    const mcg_where at = {.up = where, .index = i};
-    if (choose_one(m, base, weakest, json_array_get(given, i), &at, chosen, err) < 0) return -1;
-  }
-  json_object_del(m->root, "backend");
-  return set(m->root, "candidates", mcg_steal_pointer(&chosen), err);
-}
-
-/* Sets options of those candidates that `who` names (NULL: of all that know the option). */
-static int set_options(merge *m, const char *who, const json_t *options, size_t *hits,
-                       mcg_error **err)
-{
-  auto_json json_t *list = base_candidates(m->root);
-  json_t *changed = json_array();
-  for (size_t i = 0; i < json_array_size(list); i++) {
-    json_t *candidate = json_array_get(list, i);
-    const mcg_backend *backend = mcg_engine_backend(m->engine, candidate_id(candidate));
-    bool meant = who ? strcmp(who, candidate_id(candidate)) == 0 ||
-                           strcmp(who, candidate_name(candidate)) == 0
-                     : false;
-    const char *key = who ? NULL : json_object_iter_key(json_object_iter((json_t *)options));
-    for (const mcg_option *o = backend && key ? backend->options : NULL; o && o->name; o++)
-      if (strcmp(o->name, key) == 0) meant = true;
-    json_t *own = json_is_object(candidate) ? json_deep_copy(candidate)
-                                            : json_pack("{s:s}", "id", candidate_id(candidate));
-    json_array_append_new(changed, own);
-    if (!meant) continue;
-    json_t *its = json_object_get(own, "options");
-    if (!json_is_object(its)) json_object_set_new(own, "options", its = json_object());
-    json_object_update(its, (json_t *)options);
-    *hits += 1;
-  }
-  json_object_del(m->root, "backend");
-  return set(m->root, "candidates", changed, err);
-}
-
-static int merge_credentials(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
-{
-  const char *who;
-  json_t *options;
-  if (mcg_check_object(given, where, err) < 0) return -1;
-  json_object_foreach((json_t *)given, who, options)
-  {
-    const mcg_where at = {.up = where, .key = who};
-    size_t hits = 0;
-    if (mcg_check_object(options, &at, err) < 0 || set_options(m, who, options, &hits, err) < 0)
-      return -1;
-    if (!hits)
-      return mcg_check_fail(&at, err, "name a candidate, or a backend of one",
-                            "no candidate is called so");
-  }
-  return 0;
-}
-
-static int merge_namespace(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
-{
-  const char *text;
-  size_t hits = 0;
-  if (mcg_check_string(given, where, &text, err) < 0) return -1;
-  auto_json json_t *options = json_pack("{s:s}", "namespace", text);
-  if (set_options(m, NULL, options, &hits, err) < 0) return -1;
-  return hits ? 0
-              : mcg_fail(err, MCG_UNSUPPORTED, "leave it out",
-                         "namespace: no candidate of this configuration has namespaces");
-}
-
 /* ---- the rest ----------------------------------------------------------------------------- */
 
-static int merge_enforcement(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+static int merge_enforcement(mcg_merge *m, const json_t *given, const mcg_where *where,
+                             mcg_error **err)
 {
   const char *word, *base = json_string_value(json_object_get(m->root, "enforcement"));
   if (mcg_check_string(given, where, &word, err) < 0) return -1;
   if (strcmp(word, "best_effort") == 0 && (!base || strcmp(base, word) != 0))
-    return looser("enforcement", err, "\"best_effort\" is looser than \"required\"");
+    return mcg_tenant_looser("enforcement", err, "\"best_effort\" is looser than \"required\"");
   return json_object_set(m->root, "enforcement", (json_t *)given);
 }
 
-static int merge_table(merge *m, const char *key, const json_t *given, const mcg_where *where,
+static int merge_table(mcg_merge *m, const char *key, const json_t *given, const mcg_where *where,
                        mcg_error **err)
 {
   if (mcg_check_object(given, where, err) < 0) return -1;
@@ -437,28 +291,30 @@ static int merge_table(merge *m, const char *key, const json_t *given, const mcg
   return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a tenant's configuration");
 }
 
-static int merge_environment(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+static int merge_environment(mcg_merge *m, const json_t *given, const mcg_where *where,
+                             mcg_error **err)
 {
   return merge_table(m, "environment", given, where, err);
 }
 
-static int merge_labels(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+static int merge_labels(mcg_merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
 {
   return merge_table(m, "labels", given, where, err);
 }
 
-static int merge_allowed_tools(merge *m, const json_t *given, const mcg_where *where,
+static int merge_allowed_tools(mcg_merge *m, const json_t *given, const mcg_where *where,
                                mcg_error **err)
 {
   const json_t *base = json_object_get(m->root, "allowed_tools");
   if (mcg_check_list(given, where, err) < 0) return -1;
   for (size_t i = 0; base && i < json_array_size(given); i++)
-    if (!in_list(base, json_array_get(given, i)))
-      return looser("allowed_tools", err, "tool %zu is not one of the configuration's", i + 1);
+    if (!mcg_tenant_in_list(base, json_array_get(given, i)))
+      return mcg_tenant_looser("allowed_tools", err, "tool %zu is not one of the configuration's",
+                               i + 1);
   return json_object_set(m->root, "allowed_tools", (json_t *)given);
 }
 
-static int merge_store_prefix(merge *m, const json_t *given, const mcg_where *where,
+static int merge_store_prefix(mcg_merge *m, const json_t *given, const mcg_where *where,
                               mcg_error **err)
 {
   if (mcg_store_prefix_check(given, where, err) < 0) return -1;
@@ -466,12 +322,12 @@ static int merge_store_prefix(merge *m, const json_t *given, const mcg_where *wh
 }
 
 /* Its log takes the place of the configuration's; what else hears of events goes on hearing. */
-static int merge_audit(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+static int merge_audit(mcg_merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
 {
   (void)where;
   const json_t *base = json_object_get(m->root, "audit");
   if (json_is_false(given))
-    return json_is_false(base) ? 0 : looser("audit", err, "no log is looser than one");
+    return json_is_false(base) ? 0 : mcg_tenant_looser("audit", err, "no log is looser than one");
   json_t *sinks = json_array();
   for (size_t i = 0; i < json_array_size(base); i++) {
     const char *type = json_string_value(json_object_get(json_array_get(base, i), "type"));
@@ -483,10 +339,10 @@ static int merge_audit(merge *m, const json_t *given, const mcg_where *where, mc
     json_array_extend(sinks, (json_t *)given);
   else
     json_array_append(sinks, (json_t *)given);
-  return set(m->root, "audit", sinks, err);
+  return mcg_tenant_set(m->root, "audit", sinks, err);
 }
 
-static int merge_quota(merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
+static int merge_quota(mcg_merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
 {
   static const char *const known[] = {"sessions", "usd", "minutes", "per", NULL};
   static const char *const periods[] = {"ever", "month", "day", NULL};
@@ -520,11 +376,11 @@ static int merge_quota(merge *m, const json_t *given, const mcg_where *where, mc
 /* In this order: the candidates are chosen before their options are set. */
 static const struct {
   const char *key;
-  int (*merge)(merge *m, const json_t *given, const mcg_where *where, mcg_error **err);
+  int (*merge)(mcg_merge *m, const json_t *given, const mcg_where *where, mcg_error **err);
 } rules[] = {
-    {"candidates", merge_candidates},
-    {"credentials", merge_credentials},
-    {"namespace", merge_namespace},
+    {"candidates", mcg_tenant_candidates},
+    {"credentials", mcg_tenant_credentials},
+    {"namespace", mcg_tenant_namespace},
     {"limits", merge_limits},
     {"network", merge_network},
     {"requirements", merge_requirements},
@@ -543,7 +399,7 @@ int mcg_tenant_apply(mcg_engine *engine, const json_t *base, const char *tenant,
 {
   const char *names[RULES + 1] = {NULL};
   auto_json json_t *root = json_deep_copy(base);
-  merge m = {.engine = engine, .root = root, .quota = quota};
+  mcg_merge m = {.engine = engine, .root = root, .quota = quota};
   memset(quota, 0, sizeof *quota);
   for (size_t i = 0; i < RULES; i++) names[i] = rules[i].key;
   int rc = root ? mcg_check_keys(overrides, names, NULL, err)

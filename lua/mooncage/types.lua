@@ -163,8 +163,8 @@ local mooncage = {}
 ---@field limits mooncage.Limits? none looser than the config's, or than the defaults
 ---@field network "none"|"open"|"host"|mooncage.Network|nil
 ---@field requirements table? raise min_isolation, lower max_usd_per_minute, add others
----@field candidates (string|mooncage.Candidate)[]? names of the config's, or others that isolate no less
----@field credentials table<string, table>? options of candidates, by their name or backend
+---@field candidates (string|mooncage.Candidate)[]? names of the config's, or others that are no looser
+---@field credentials table<string, table>? options of candidates, by their name or backend, no looser
 ---@field namespace string? where a backend has namespaces
 ---@field enforcement "required"|nil
 ---@field allowed_tools string[]? a selection of the config's

@@ -86,7 +86,8 @@ check "backends" shows 'jail        local   namespace  unpriced    no     yes   
 check "backends as JSON" json_is 0 \
   '(sorted(b["id"] for b in d["backends"]) == ["jail", "subprocess"] and all(b["usable"] for b in d["backends"])
    and d["backends"][0]["isolation"] == "namespace" and d["backends"][0]["persistent"] is False
-   and "cost" not in d["backends"][0] and d["backends"][0]["capabilities"]["project"] is True)' \
+   and "cost" not in d["backends"][0] and d["backends"][0]["capabilities"]["project"] is True
+   and {o["name"]: o["tenant"] for o in d["backends"][0]["options"]}["profile"] == "tighter")' \
   'mooncage --json backends'
 check "backends -q are names" gives 0 $'jail\nsubprocess' 'mooncage -q backends'
 check "what could not be written is no success" gives 0 '125 125 125 125' \

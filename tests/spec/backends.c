@@ -10,13 +10,15 @@
 #include <string.h>
 
 static const mcg_option local_options[] = {
-    {"fail", MCG_T_STRING, "the code that create fails with"},
-    {"network", MCG_T_STRING, "none or open"},
-    {"region", MCG_T_STRING, "where"},
-    {"memory_mb", MCG_T_NUMBER, "the most it gives"},
-    {"cpu_count", MCG_T_NUMBER, "the most it gives"},
-    {"runtime", MCG_T_STRING, "runsc: gvisor"},
-    {NULL, MCG_T_BOOL, NULL},
+    {"api_key", MCG_T_STRING, "whose account", MCG_GRANT_FREE},
+    {"namespace", MCG_T_STRING, "where", MCG_GRANT_FREE},
+    {"fail", MCG_T_STRING, "the code that create fails with", MCG_GRANT_NONE},
+    {"network", MCG_T_STRING, "none or open", MCG_GRANT_NONE},
+    {"region", MCG_T_STRING, "where", MCG_GRANT_NONE},
+    {"memory_mb", MCG_T_NUMBER, "the most it gives", MCG_GRANT_NONE},
+    {"cpu_count", MCG_T_NUMBER, "the most it gives", MCG_GRANT_NONE},
+    {"runtime", MCG_T_STRING, "runsc: gvisor", MCG_GRANT_NONE},
+    {.name = NULL},
 };
 
 static const char *text(const json_t *options, const char *name)

@@ -68,6 +68,30 @@ describe("tenants", function()
     end
   end)
 
+  it("set options of candidates as far as these let them", function()
+    local key = mooncage.secret "of-acme-only"
+    local session = assert(mooncage.open { tenant = "acme", backend = mooncage.jail {
+      profile = "packages", binds = { "/etc:/workspace/etc", "/usr:/workspace/usr" } },
+      tenants = function() return { credentials = { jail = {
+        environment = { KEY = key }, profile = "strict", binds = { "/usr:/workspace/usr" },
+      } } } end })
+    assert.equal("of-acme-only etc usr\n", session:exec(
+      "echo $KEY $(test -d etc/ssl || echo etc) $(test -d usr/bin && echo usr)").stdout)
+    session:close()
+    for says, overrides in pairs {
+      ["credentials.jail.binds: a tenant cannot set it"] =
+        { credentials = { jail = { binds = { "/etc:/workspace/etc" } } } },
+      ["candidates[1].options.rootfs: a tenant cannot set it"] =
+        { candidates = { mooncage.jail { rootfs = "/" } } },
+      ['"debug" is looser than "default"'] = { credentials = { jail = { profile = "debug" } } },
+    } do
+      local err = refused(function() return overrides end)
+      assert.equal("invalid", err.code)
+      assert.matches(says, err.message, 1, true)
+      assert.matches("%w", err.fix)
+    end
+  end)
+
   it("that are denied are told why", function()
     local err = refused(function() return nil, "no more of you" end)
     assert.equal("no_candidate", err.code)

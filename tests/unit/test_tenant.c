@@ -72,12 +72,21 @@ static const kept tightened[] = {
      "{\"audit\":[{\"type\":\"jsonl\",\"dir\":\"/x\"}]}",
      "{\"audit\":[{\"type\":\"stderr\"},{\"type\":\"jsonl\",\"dir\":\"/x\"}]}"},
     {"{\"audit\":false}", "{\"audit\":false}", "{\"audit\":false}"},
-    {"{}", "{\"credentials\":{\"jail\":{\"user\":\"alice\"}}}",
-     "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"user\":\"alice\"}}]}"},
-    {"{\"backend\":{\"id\":\"jail\",\"name\":\"a\",\"options\":{\"profile\":\"strict\"}}}",
-     "{\"credentials\":{\"a\":{\"user\":\"alice\"}}}",
-     "{\"candidates\":[{\"id\":\"jail\",\"name\":\"a\",\"options\":{\"profile\":\"strict\","
-     "\"user\":\"alice\"}}]}"},
+    {"{}", "{\"credentials\":{\"jail\":{\"environment\":{\"A\":\"1\"}}}}",
+     "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"environment\":{\"A\":\"1\"}}}]}"},
+    {"{\"backend\":{\"id\":\"jail\",\"name\":\"a\",\"options\":{\"profile\":\"packages\","
+     "\"binds\":[\"/a:/a\",\"/b:/b\"],\"user\":\"u\",\"rootfs\":\"/r\"}}}",
+     "{\"credentials\":{\"a\":{\"profile\":\"default\",\"binds\":[\"/b:/b\"],\"user\":\"u\"}}}",
+     "{\"candidates\":[{\"id\":\"jail\",\"name\":\"a\",\"options\":{\"profile\":\"default\","
+     "\"binds\":[\"/b:/b\"],\"user\":\"u\",\"rootfs\":\"/r\"}}]}"},
+    {"{}", "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"profile\":\"strict\"}}]}",
+     "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"profile\":\"strict\"}}]}"},
+    {"{\"candidates\":[\"jail\",{\"id\":\"jail\",\"options\":{\"binds\":[\"/a:/a\"],"
+     "\"profile\":\"debug\"}}]}", /* no looser than one of them is enough */
+     "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"binds\":[\"/a:/a\"],\"profile\":\"debug\"}},"
+     "{\"id\":\"jail\",\"options\":{\"profile\":\"strict\"}}]}",
+     "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"binds\":[\"/a:/a\"],\"profile\":\"debug\"}},"
+     "{\"id\":\"jail\",\"options\":{\"profile\":\"strict\"}}]}"},
 };
 
 static void tightens(void **state)
@@ -156,6 +165,37 @@ static const refused loosened[] = {
     {"{}", "{\"store_prefix\":\"a/\"}", MCG_INVALID, "store_prefix"},
     {"{}", "{\"namespace\":\"a\"}", MCG_UNSUPPORTED, "namespace"},
     {"{}", "{\"credentials\":{\"e2b\":{\"api_key\":\"x\"}}}", MCG_INVALID, "credentials.e2b"},
+    {"{}", "{\"credentials\":{\"jail\":{\"binds\":[\"/etc:/workspace/etc\"]}}}", MCG_INVALID,
+     "credentials.jail.binds: a tenant cannot set it"},
+    {"{}", "{\"credentials\":{\"jail\":{\"rootfs\":\"/\"}}}", MCG_INVALID,
+     "credentials.jail.rootfs: a tenant cannot set it"},
+    {"{}", "{\"credentials\":{\"jail\":{\"path\":[\"/root\"]}}}", MCG_INVALID, "jail.path"},
+    {"{}", "{\"credentials\":{\"jail\":{\"profile\":\"debug\"}}}", MCG_INVALID,
+     "credentials.jail.profile: \"debug\" is looser than \"default\""},
+    {"{\"backend\":{\"id\":\"jail\",\"options\":{\"profile\":\"strict\"}}}",
+     "{\"credentials\":{\"jail\":{\"profile\":\"default\"}}}", MCG_INVALID,
+     "\"default\" is looser than \"strict\""},
+    {"{\"backend\":{\"id\":\"jail\",\"options\":{\"profile\":\"debug\"}}}",
+     "{\"credentials\":{\"jail\":{\"profile\":\"packages\"}}}", MCG_INVALID, "looser"},
+    {"{\"backend\":{\"id\":\"jail\",\"options\":{\"binds\":[\"/a:/a\"]}}}",
+     "{\"credentials\":{\"jail\":{\"binds\":[\"/a:/a:rw\"]}}}", MCG_INVALID, "jail.binds"},
+    {"{\"backend\":\"subprocess\"}",
+     "{\"credentials\":{\"subprocess\":{\"inherit_env\":[\"AWS_SECRET\"]}}}", MCG_INVALID,
+     "subprocess.inherit_env: a tenant cannot set it"},
+    {"{}", "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"binds\":[\"/etc:/e\"]}}]}",
+     MCG_INVALID, "candidates[1].options.binds: a tenant cannot set it"},
+    {"{}", "{\"candidates\":[{\"options\":{\"profile\":\"packages\"}}]}", MCG_INVALID,
+     "candidates[1].options.profile: \"packages\" is looser"},
+    {"{\"backend\":{\"id\":\"jail\",\"options\":{\"profile\":\"strict\"}}}",
+     "{\"candidates\":[{\"id\":\"jail\"}]}", MCG_INVALID, "\"default\" is looser than \"strict\""},
+    {"{\"backend\":{\"id\":\"jail\",\"options\":{\"rootfs\":\"/r\"}}}",
+     "{\"candidates\":[{\"id\":\"jail\"}]}", MCG_INVALID,
+     "options.rootfs: a tenant cannot leave out what the configuration says"},
+    {"{\"candidates\":[{\"id\":\"jail\",\"options\":{\"binds\":[\"/a:/a\"]}},"
+     "{\"id\":\"jail\",\"options\":{\"profile\":\"debug\"}}]}", /* of each a bit is none of them */
+     "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"binds\":[\"/a:/"
+     "a\"],\"profile\":\"debug\"}}]}",
+     MCG_INVALID, "looser"},
     {"{}", "{\"quota\":{\"sesions\":1}}", MCG_INVALID, "quota.sesions: unknown key"},
     {"{}", "{\"quota\":{\"sessions\":0}}", MCG_INVALID, "quota.sessions"},
     {"{}", "{\"quota\":{\"sessions\":1.5}}", MCG_INVALID, "whole number"},

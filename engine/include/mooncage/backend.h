@@ -57,16 +57,25 @@ typedef enum mcg_type {
   MCG_T_LIST,
   MCG_T_MAP
 } mcg_type;
+/* What of it a tenant may set. */
+typedef enum mcg_grant {
+  MCG_GRANT_NONE,    /* nothing: of a list a selection, of a map all or nothing */
+  MCG_GRANT_TIGHTER, /* a word that is no looser, see mcg_option_words */
+  MCG_GRANT_FREE     /* anything: it is no part of the wall, as whose account it is */
+} mcg_grant;
 typedef struct mcg_option {
   const char *name; /* NULL ends the list */
   mcg_type type;
   const char *help;
+  mcg_grant grant;
 } mcg_option;
 
 /* What a string option may be. */
 typedef struct mcg_option_words {
   const char *option;       /* NULL ends the list */
-  const char *const *words; /* NULL-terminated; the first is the default */
+  const char *const *words; /* NULL-terminated, at most 32; the first is the default */
+  /* For each word those that are no looser, itself too: bit i for words[i]. Of MCG_GRANT_TIGHTER only. */
+  const uint32_t *no_looser;
 } mcg_option_words;
 
 struct json_t;

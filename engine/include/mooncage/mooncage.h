@@ -119,8 +119,9 @@ MCG_API int mcg_engine_close(mcg_engine *engine, mcg_done done, void *data, mcg_
 MCG_API void mcg_engine_free(mcg_engine *engine);
 
 /* What backends there are, as a JSON object: {"jail":{"family":"local","isolation":"namespace",
- * "persistent":false,"capabilities":{"pty":true},"options":[{"name","type","help"}]}}; with a price
- * also "cost":{"usd_per_minute","as_of"}. The caller frees the text with free(). NULL: no memory. */
+ * "persistent":false,"capabilities":{"pty":true},"options":[{"name","type","help",
+ * "tenant":"nothing"|"tighter"|"anything"}]}}; with a price also "cost":{"usd_per_minute","as_of"}. The
+ * caller frees the text with free(). NULL: no memory. */
 MCG_API char *mcg_engine_backends(const mcg_engine *engine);
 /* A value that must not be shown: the audit log, log lines and errors have *** in its place, wherever it
  * occurs, and where it occurs in hexadecimal, base64, percent-encoded, in JSON, or in small or large
