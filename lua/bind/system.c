@@ -346,11 +346,15 @@ static int is_file(lua_State *L)
   return 1;
 }
 
-/* is_ordinary(path): to read from it waits for nobody */
+/* is_ordinary(path) -> which file it is, as text, or nil: to read from it waits for nobody */
 static int is_ordinary(lua_State *L)
 {
   struct stat st;
-  lua_pushboolean(L, stat(luaL_checkstring(L, 1), &st) == 0 && S_ISREG(st.st_mode));
+  if (stat(luaL_checkstring(L, 1), &st) < 0 || !S_ISREG(st.st_mode)) return 0;
+  char which[40];
+  snprintf(which, sizeof which, "%llx:%llx", (unsigned long long)st.st_dev,
+           (unsigned long long)st.st_ino);
+  lua_pushstring(L, which);
   return 1;
 }
 

@@ -106,6 +106,36 @@ check "a choice without a reason is no denial" gives 0 '*' \
 check "no log yet" gives 125 '' "XDG_STATE_HOME='$work/new' mooncage audit verify" 'there is no audit log'
 check "to show" gives 125 '' "XDG_STATE_HOME='$work/new' mooncage audit show" 'there is no audit log'
 
+# Followed: all that is in the directory, what is put aside, begun meanwhile, or takes another's place; each line once.
+comes() { # comes TEXT FILE
+  local _
+  for _ in $(seq 400); do
+    grep -qF -- "$1" "$2" && return
+    sleep 0.05
+  done
+  return 1
+}
+followed() {
+  local d=$work/followed file follower told
+  mkdir "$d"
+  for file in a b; do mooncage run --audit "$d/$file.jsonl" -- echo before "$file" || return; done
+  mooncage audit tail -n 2 --op exec -f "$d" >"$work/told" 2>&1 &
+  follower=$!
+  comes 'exit 0' "$work/told"
+  for file in a c b; do mooncage run --audit "$d/$file.jsonl" -- echo to "$file"; done
+  mv "$d/b.jsonl" "$d/b.7.jsonl"
+  mooncage run --audit "$d/b.jsonl" -- echo to the next
+  comes 'echo to c' "$work/told" # what comes and goes in one look's time is not seen
+  rm "$d/c.jsonl"
+  mooncage run --audit "$d/c.jsonl" -- echo anew
+  comes 'echo anew' "$work/told"
+  kill "$follower"
+  wait "$follower"
+  told=$(grep ' start ' "$work/told" | sed 's/.* echo \(.*\)  tool.*/\1/' | sort | tr '\n' ,)
+  [ "$told" = 'anew,before b,to a,to b,to c,to the next,' ] || { cat "$work/told"; return 1; }
+}
+check "tail -f follows whatever is there" followed
+
 # A key: nobody without it writes a line that verifies.
 fresh
 printf 'return { audit = mooncage.audit.jsonl { path = "%s", hmac_key = secret "KEY" } }' "$l" >"$work/keyed.lua"

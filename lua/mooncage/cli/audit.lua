@@ -2,6 +2,7 @@
 -- so all of it passes plain() on its way to a terminal. Judging the chain is the engine's.
 local core = require "mooncage.core"
 local exit = require "mooncage.cli.exit"
+local follow = require "mooncage.cli.follow"
 local output = require "mooncage.cli.output"
 local plain = require "mooncage.plain"
 local sandbox = require "mooncage.cli.sandbox"
@@ -51,26 +52,31 @@ local function places_of(line)
 end
 
 ---The files of the places, in order of their names, which is that of time.
-local function files_of(line)
-  local places, err = places_of(line)
-  if not places then return nil, err end
+local function files_in(places, named)
   local files = {}
   for _, place in ipairs(places) do
     if system.is_directory(place.path) then
-      local names = assert(system.list(place.path))
+      local names = system.list(place.path) or {}
       table.sort(names)
       for _, name in ipairs(names) do
         if name:match "%.jsonl$" then files[#files + 1] = place.path .. "/" .. name end
       end
-    elseif #line.words > 0 or system.is_file(place.path) then
+    elseif named or system.is_file(place.path) then
       files[#files + 1] = place.path
     end
   end
+  return files
+end
+
+local function files_of(line)
+  local places, err = places_of(line)
+  if not places then return nil, err end
+  local files = files_in(places, #line.words > 0)
   if #files == 0 then
     return failed("there is no audit log in " .. places[1].path,
       "run something first, or name a file")
   end
-  return files
+  return files, nil, places
 end
 
 -- ---- bytes that are no text --------------------------------------------------------------------
@@ -187,12 +193,15 @@ local function open_log(path)
   return io.open(path, "rb")
 end
 
----Calls fn(event, raw) for each line of a file; a line that is none is passed over, and counted.
-local function each_event(path, fn)
+---Calls fn(event, raw) for each line of a file, or of its first `most` bytes; one that is none is
+---passed over, and counted.
+local function each_event(path, fn, most)
   local file, why = open_log(path)
   if not file then return failed(why, "name a file that is there") end
-  local bad = 0
+  local bad, read = 0, 0
   for raw in file:lines() do
+    read = read + #raw + 1
+    if most and read > most then break end
     local event = read_event(raw)
     if event then
       if fn(event, raw) == false then break end
@@ -226,46 +235,31 @@ local function show(line)
   return exit.OK
 end
 
----Shows what is added to a file, until the command is ended.
-local function follow(path, from, flags)
-  local rest = ""
-  while true do
-    local file = open_log(path)
-    if file then
-      local size = file:seek "end"
-      if size < from then from, rest = 0, "" end -- another file is there
-      file:seek("set", from)
-      local added = rest .. (file:read "*a" or "")
-      from = file:seek()
-      file:close()
-      rest = added:match "[^\n]*$"
-      for raw in added:sub(1, #added - #rest):gmatch "([^\n]*)\n" do
-        local event = read_event(raw)
-        if event and wanted(event, flags) and not show_event(event, raw) then
-          return exit.FAILED
-        end
-      end
-    end
+---Shows what is added, until the command is ended.
+local function go_on(followed, flags)
+  while followed.next(function(raw)
+    local event = read_event(raw)
+    return not event or not wanted(event, flags) or show_event(event, raw)
+  end) do
     core.sleep(0.2)
   end
+  return exit.FAILED
 end
 
 local function tail(line)
-  local files, err = files_of(line)
+  local files, err, places = files_of(line)
   if not files then return nil, err end
-  local most, last, at = line.flags.lines or 10, {}, 0
+  local most, last = line.flags.lines or 10, {}
+  local followed = line.flags.follow and follow.new(function()
+    return files_in(places, false)
+  end)
   for i = #files, 1, -1 do -- from the newest backwards, as many files as it takes
     local some = {}
     local ok
     ok, err = each_event(files[i], function(event, raw)
       if wanted(event, line.flags) then some[#some + 1] = { event, raw } end
-    end)
+    end, followed and followed.ends[files[i]])
     if not ok then return nil, err end
-    if i == #files then
-      local file = open_log(files[i])
-      at = file and file:seek "end" or 0
-      if file then file:close() end
-    end
     for k = #some, 1, -1 do
       if #last < most then last[#last + 1] = some[k] end
     end
@@ -274,8 +268,7 @@ local function tail(line)
   for i = #last, 1, -1 do
     if not show_event(last[i][1], last[i][2]) then return exit.FAILED end
   end
-  if line.flags.follow then return follow(files[#files], at, line.flags) end
-  return exit.OK
+  return followed and go_on(followed, line.flags) or exit.OK
 end
 
 -- ---- verify ------------------------------------------------------------------------------------
