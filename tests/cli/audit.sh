@@ -136,6 +136,54 @@ followed() {
 }
 check "tail -f follows whatever is there" followed
 
+# In a directory the newest events are those of the newest times, whatever the files are called.
+aged() {
+  local d=$work/aged
+  mkdir "$d"
+  for file in b a c; do mooncage run --audit "$d/$file.jsonl" -- echo "to $file" || return; done
+  mooncage run --audit "$d/b.jsonl" -- echo late
+  [ "$(mooncage audit tail -n 3 --op exec "$d" | sed -n 's/.* start .* echo \(.*\)  tool.*/\1/p')" = "late" ] || return
+  mooncage audit tail -n 6 --op exec "$d" | sed -n 's/.* start .* echo \(.*\)  tool.*/\1/p' | tr '\n' , >"$work/told"
+  [ "$(cat "$work/told")" = "'to a','to c',late," ]
+}
+check "tail goes by time, not by name" aged
+
+# A decision stands by what was let through, too.
+fresh
+printf 'return { guardrail = function(c) return c.argv[1] == "true", nil, "known" end }' >"$work/lets.lua"
+check "what a guardrail let through is not called denied" gives 0 $'allowed\ndenied' \
+  "mooncage --config '$work/lets.lua' run --audit '$l' -- true; mooncage --config '$work/lets.lua' run --audit '$l' -- no 2>/dev/null
+   mooncage audit show '$l' | sed -n 's/.*guardrail: \([a-z]*\) (rule known).*/\1/p' | sort -u"
+
+for misplaced in "show -f" "stats -n 3" "verify -f" "verify --tenant a" "tail --hmac-key @env:HOME" "verify --op exec"; do
+  check "audit $misplaced is refused" gives 2 '' "mooncage audit $misplaced" 'takes no --'
+done
+for action in "audit verify" "audit stats" "audit show" "config show" "policy test budget" "policy check budget"; do
+  check "$action: output that is lost is no success" gives 125 '' "mooncage $action >/dev/full" 'cannot write to standard output'
+done
+painted() { # painted COLOUR-CODE COMMAND...: on a terminal it is a colour, not the text of one
+  timeout 30 script -qec "${*:2}" /dev/null </dev/null >"$work/shown"
+  grep -qF $'\33['"$1m" "$work/shown" && ! grep -F '\x1b' "$work/shown"
+}
+export TERM=xterm
+if command -v script >/dev/null; then
+  check "audit verify has colours on a terminal" painted 32 mooncage audit verify
+  check "policy explain" painted 32 mooncage policy explain -- ls
+  check "policy explain-net" painted 31 mooncage policy explain-net example.com:443
+  check "policy test" painted 32 mooncage policy test budget
+  check "policy check" painted 32 mooncage policy check budget
+  check "config show" painted 2 mooncage config show
+else
+  skip "colours on a terminal" "needs script, of util-linux"
+fi
+printf 'return function() return function() return false, "\\27]0;x\\7\\nok evil", "\\27[2J" end end' >evil.lua
+printf 'return { kind = "guardrail", { name = "n", command = { "a" }, expect = true } }' >evil.test.lua
+for how in "" --untrusted; do
+  check "what a policy says acts nowhere, nor behind a pipe ($how)" gives 0 '' \
+    "mooncage policy test $how evil.lua | cat >shown; ! grep \$'\\33' shown && ! grep '^ok evil' shown && grep -q 'decided.*x1b' shown"
+done
+rm evil.lua evil.test.lua
+
 # A key: nobody without it writes a line that verifies.
 fresh
 printf 'return { audit = mooncage.audit.jsonl { path = "%s", hmac_key = secret "KEY" } }' "$l" >"$work/keyed.lua"
@@ -267,6 +315,27 @@ end)"
 check "a log that is full is put aside, the chain goes on" gives 0 '' \
   "mooncage run -e \"$rotating\"; ls ${l%.jsonl}.*.jsonl | wc -l | grep -qv '^0'; mooncage -q audit verify ${l%.jsonl}*.jsonl >/dev/null &&
    cat ${l%.jsonl}.*.jsonl '$l' >'$work/joined' && chain '$work/joined' >/dev/null"
+# What was put aside belongs to the log, however that is named: by its file, or by the configuration.
+events() { cat ${l%.jsonl}.*.jsonl "$l" | wc -l; }
+check "show reads the parts put aside, too" gives 0 "$(events)" "mooncage audit show '$l' | wc -l"
+check "in their order" gives 0 '' "mooncage --json audit show '$l' | cmp - <(cat ${l%.jsonl}.*.jsonl '$l')"
+check "each once, though named" gives 0 "$(events)" "mooncage audit show ${l%.jsonl}*.jsonl | wc -l"
+printf 'return { audit = mooncage.audit.jsonl { path = "%s", rotate_mb = 0.004 } }' "$l" >"$work/rotated.lua"
+check "and those of a configured log" gives 0 "$(events)" "mooncage --config '$work/rotated.lua' audit show | wc -l"
+check "tail goes back into them" gives 0 12 "mooncage audit tail -n 12 '$l' | wc -l"
+check "stats sums them up" json_is 0 "d[\"total\"][\"events\"] == $(events) and d[\"total\"][\"sessions\"] == 1" "mooncage --json audit stats '$l'"
+gone_on() { # followed across a rotation: every line once
+  local follower
+  mooncage --json audit tail -n 1 -f "$l" >"$work/told" &
+  follower=$!
+  comes '"seq"' "$work/told"
+  mooncage run -e "$rotating"
+  comes "$(tail -n 1 "$l")" "$work/told"
+  kill "$follower"
+  wait "$follower"
+  cat ${l%.jsonl}.*.jsonl "$l" | tail -n "$(wc -l <"$work/told")" | cmp - "$work/told" && [ "$(wc -l <"$work/told")" -gt 40 ]
+}
+check "tail -f of a file goes on across rotations" gone_on
 check "a part that is missing is found" gives 1 '*' "rm \$(ls ${l%.jsonl}.*.jsonl | head -n 1); mooncage audit verify $work"
 aside() { # aside HOW: as a writer leaves it that is killed when it has just put the file aside
   rm -f "$l" && n=$(anchor_of "$l") && rm -f "$n" && mooncage run --audit "$l" -- true &&

@@ -3,80 +3,15 @@
 local core = require "mooncage.core"
 local exit = require "mooncage.cli.exit"
 local follow = require "mooncage.cli.follow"
+local logs = require "mooncage.cli.logs"
 local output = require "mooncage.cli.output"
 local plain = require "mooncage.plain"
-local sandbox = require "mooncage.cli.sandbox"
 local system = require "mooncage.cli.system"
 
 local audit = {}
 
--- ---- which logs --------------------------------------------------------------------------------
-
 local function failed(message, fix)
-  return nil, { code = "not_found", message = message, fix = fix }
-end
-
----Where the configuration says that events go, and the key of each such place.
-local function configured(flags)
-  local config, err = sandbox.config { config = flags.config }
-  if not config then return nil, err end
-  local given = config.audit
-  local places = {}
-  local list = type(given) ~= "table" and {} or given.type and { given } or given
-  for _, sink in ipairs(list) do
-    if type(sink) == "table" and sink.type == "jsonl" then
-      places[#places + 1] = { path = sink.path or sink.dir or system.state_dir() .. "/audit",
-        key = sink.hmac_key }
-    end
-  end
-  if #places > 0 then return places end
-  local state, why = system.state_dir()
-  if not state then return failed("no place for audit logs: " .. why, "name a file") end
-  return { { path = state .. "/audit" } }
-end
-
----The places that the words name, else those of the configuration.
-local function places_of(line)
-  local key
-  if line.flags["hmac-key"] then key = line.flags["hmac-key"] end
-  if #line.words == 0 then
-    local places, err = configured(line.flags)
-    for _, place in ipairs(places or {}) do place.key = key or place.key end
-    return places, err
-  end
-  local places = {}
-  for i, word in ipairs(line.words) do
-    places[i] = { path = assert(system.absolute(word)), key = key }
-  end
-  return places
-end
-
----The files of the places, in order of their names, which is that of time.
-local function files_in(places, named)
-  local files = {}
-  for _, place in ipairs(places) do
-    if system.is_directory(place.path) then
-      local names = system.list(place.path) or {}
-      table.sort(names)
-      for _, name in ipairs(names) do
-        if name:match "%.jsonl$" then files[#files + 1] = place.path .. "/" .. name end
-      end
-    elseif named or system.is_file(place.path) then
-      files[#files + 1] = place.path
-    end
-  end
-  return files
-end
-
-local function files_of(line)
-  local places, err = places_of(line)
-  if not places then return nil, err end
-  local files = files_in(places, #line.words > 0)
-  if #files == 0 then
-    return failed("there is no audit log in " .. places[1].path,
-      "run something first, or name a file")
-  end
-  return files, nil, places
+  return nil, core.error("not_found", message, fix)
 end
 
 -- ---- bytes that are no text --------------------------------------------------------------------
@@ -148,6 +83,15 @@ local function command_of(event)
   return table.concat(words, " ")
 end
 
+---Who decided, and what: a decision stands by what was let through, too.
+local function decided(event, detail)
+  local decision = event.decision
+  local verdict = decision.reason or event.op == "select" and detail.chosen
+  local text = ("%s: %s"):format(text_of(decision.by),
+    text_of(verdict or event.error and "denied" or "allowed"))
+  return decision.rule and ("%s (rule %s)"):format(text, text_of(decision.rule)) or text
+end
+
 ---What an event says beyond who and when.
 local function about(event)
   local said = {}
@@ -164,10 +108,7 @@ local function about(event)
   add(event.timed_out and "timed out")
   add(event.bytes and event.bytes .. " bytes")
   add(event.duration and ("%.3f s"):format(event.duration))
-  if event.decision then
-    local verdict = event.decision.reason or event.op == "select" and detail.chosen or "denied"
-    add(("%s: %s"):format(text_of(event.decision.by), text_of(verdict)))
-  end
+  if event.decision then add(decided(event, detail)) end
   add(detail.what and text_of(detail.what))
   add(detail.outcome and "outcome " .. text_of(detail.outcome))
   add(detail.first_seq and ("%s-%s"):format(text_of(detail.first_seq), text_of(detail.last_seq)))
@@ -219,6 +160,14 @@ end
 
 -- ---- show, tail --------------------------------------------------------------------------------
 
+local function files_of(line)
+  local places, err = logs.places(line)
+  if not places then return nil, err end
+  local files = logs.files(places, #line.words > 0)
+  if #files == 0 then return logs.none(places) end
+  return files
+end
+
 local function show(line)
   local files, err = files_of(line)
   if not files then return nil, err end
@@ -246,27 +195,57 @@ local function go_on(followed, flags)
   return exit.FAILED
 end
 
+local function latest(list, most)
+  if #list <= most then return list end
+  local kept = {}
+  for i = #list - most + 1, #list do kept[#kept + 1] = list[i] end
+  return kept
+end
+
+---Puts events of a file among the last ones, by their times. Those of one file stay in its order,
+---whatever the clock did meanwhile.
+local function merge(last, some, most)
+  for _, each in ipairs(some) do last[#last + 1] = each end
+  table.sort(last, function(a, b)
+    if a.time ~= b.time then return a.time < b.time end
+    if a.file ~= b.file then return a.file < b.file end
+    return a.at < b.at
+  end)
+  return latest(last, most)
+end
+
+---The last events of a file that are wanted.
+local function last_of(path, number, flags, most, bytes)
+  local some, time, count = {}, "", 0
+  local ok, err = each_event(path, function(event, raw)
+    if not wanted(event, flags) then return end
+    local now = logs.time_of(event) or time
+    time, count = now > time and now or time, count + 1
+    some[#some + 1] = { event = event, raw = raw, time = time, file = number, at = count }
+    if #some >= 2 * most then some = latest(some, most) end
+  end, bytes)
+  return ok and latest(some, most), err
+end
+
 local function tail(line)
-  local files, err, places = files_of(line)
+  local places, err = logs.places(line)
+  if not places then return nil, err end
+  local followed = line.flags.follow and follow.new(function()
+    return logs.files(places, false)
+  end)
+  local files
+  files, err = files_of(line)
   if not files then return nil, err end
   local most, last = line.flags.lines or 10, {}
-  local followed = line.flags.follow and follow.new(function()
-    return files_in(places, false)
-  end)
-  for i = #files, 1, -1 do -- from the newest backwards, as many files as it takes
-    local some = {}
-    local ok
-    ok, err = each_event(files[i], function(event, raw)
-      if wanted(event, line.flags) then some[#some + 1] = { event, raw } end
-    end, followed and followed.ends[files[i]])
-    if not ok then return nil, err end
-    for k = #some, 1, -1 do
-      if #last < most then last[#last + 1] = some[k] end
-    end
-    if #last >= most then break end
+  for number, file in ipairs(logs.newest_first(files)) do -- as many files as it takes
+    if #last >= most and file.last < last[1].time then break end
+    local some
+    some, err = last_of(file.path, -number, line.flags, most, followed and followed.ends[file.path])
+    if not some then return nil, err end
+    last = merge(last, some, most)
   end
-  for i = #last, 1, -1 do
-    if not show_event(last[i][1], last[i][2]) then return exit.FAILED end
+  for _, each in ipairs(last) do
+    if not show_event(each.event, each.raw) then return exit.FAILED end
   end
   return followed and go_on(followed, line.flags) or exit.OK
 end
@@ -276,19 +255,19 @@ end
 local function print_report(report)
   local file = text_of(report.file)
   if report.ok then
-    output.show(("%s: %s, %d lines\n"):format(file, output.paint_out("green", "ok"), report.lines))
+    output.say("%s: %s, %d lines\n", file, output.colored("green", "ok"), report.lines)
   else
-    output.show(("%s: %s\n"):format(file, output.paint_out("red", "not what was written")))
+    output.say("%s: %s\n", file, output.colored("red", "not what was written"))
   end
-  for _, problem in ipairs(report.problems) do output.show(("  %s\n"):format(problem.message)) end
+  for _, problem in ipairs(report.problems) do output.say("  %s\n", problem.message) end
   if output.is_quiet() then return end
   for _, note in ipairs(report.notes) do
-    output.show(("  note, line %d: %s\n"):format(note.line, note.message))
+    output.say("  note, line %d: %s\n", note.line, note.message)
   end
 end
 
 local function verify(line)
-  local places, err = places_of(line)
+  local places, err = logs.places(line)
   if not places then return nil, err end
   local all = { ok = true, files = core.array {} }
   for _, place in ipairs(places) do
@@ -302,10 +281,7 @@ local function verify(line)
       for _, each in ipairs(report.files) do table.insert(all.files, each) end
     end
   end
-  if #all.files == 0 then
-    return failed("there is no audit log in " .. places[1].path,
-      "run something first, or name a file")
-  end
+  if #all.files == 0 then return logs.none(places) end
   if output.is_json() then
     if not output.document(all) then return exit.FAILED end
   else
@@ -359,10 +335,9 @@ local function count(all, event, started)
 end
 
 local function print_sums(name, sums)
-  name = plain(name, true)
-  output.show(("%-28s %7d %8d %8d %7d %7d %10.1f %10.2f %8s\n"):format(name, sums.events,
+  output.say("%-28s %7d %8d %8d %7d %7d %10.1f %10.2f %8s\n", name, sums.events,
     sums.sessions, sums.exec_count or 0, sums.denied, sums.failed, sums.wall_clock_s or 0,
-    sums.cpu_s or 0, sums.estimated_usd and ("%.4f"):format(sums.estimated_usd) or "-"))
+    sums.cpu_s or 0, sums.estimated_usd and ("%.4f"):format(sums.estimated_usd) or "-")
 end
 
 local function sorted_keys(from)
@@ -373,16 +348,15 @@ local function sorted_keys(from)
 end
 
 local function print_stats(all)
-  output.show(("%-28s %7s %8s %8s %7s %7s %10s %10s %8s\n"):format("", "EVENTS", "SESSIONS",
-    "COMMANDS", "DENIED", "FAILED", "WALL S", "CPU S", "USD"))
+  output.say("%-28s %7s %8s %8s %7s %7s %10s %10s %8s\n", "", "EVENTS", "SESSIONS",
+    "COMMANDS", "DENIED", "FAILED", "WALL S", "CPU S", "USD")
   for _, id in ipairs(sorted_keys(all.sessions)) do print_sums(id, all.sessions[id]) end
   for _, tenant in ipairs(sorted_keys(all.tenants)) do
     print_sums(tenant == "" and "no tenant" or "tenant " .. tenant, all.tenants[tenant])
   end
   print_sums("all", all.total)
   if all.total.open > 0 then
-    output.show(("%d begun and not ended: still running, or their engine died\n"):format(
-      all.total.open))
+    output.say("%d begun and not ended: still running, or their engine died\n", all.total.open)
   end
 end
 

@@ -108,12 +108,12 @@ local function source_text(row)
 end
 
 local function value_text(value)
-  if type(value) == "string" then return ("%q"):format(value) end
+  if type(value) == "string" then return (("%q"):format(value):gsub("\\\n", "\\n")) end
   return core.encode(value)
 end
 
 local function print_rows(rows, path)
-  output.show(("configuration file: %s\n"):format(path or "none"))
+  output.say("configuration file: %s\n", path or "none")
   local left = 0
   local texts = {}
   for i, row in ipairs(rows) do
@@ -121,8 +121,8 @@ local function print_rows(rows, path)
     left = math.max(left, math.min(#texts[i], 50))
   end
   for i, row in ipairs(rows) do
-    output.show(("%s%s  %s\n"):format(texts[i], (" "):rep(left - #texts[i]),
-      output.paint_out("dim", "# " .. source_text(row))))
+    output.say("%s%s  %s\n", texts[i], (" "):rep(left - #texts[i]),
+      output.colored("dim", "# " .. source_text(row)))
   end
 end
 
@@ -151,7 +151,7 @@ local function trust(line)
   local added, err = require("mooncage.cli.trust").add(line.words[1])
   if not added then return nil, err end
   if output.is_json() then return output.document(added) and exit.OK or exit.FAILED end
-  output.show(("trusted as it stands: %s\n"):format(added.path))
+  output.say("trusted as it stands: %s\n", added.path)
   if not added.path:match "/mooncage%.lua$" then
     output.note "only a file named mooncage.lua is looked for in the working directory"
   end

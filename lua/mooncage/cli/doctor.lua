@@ -23,8 +23,7 @@ local function print_checks(checks)
   for _, check in ipairs(checks) do
     local mark = MARKS[check.state]
     local name = check.name .. (" "):rep(width - #check.name)
-    output.write(("%s%s  %s\n"):format(output.paint_out(mark[1], mark[2]), name,
-      check.detail or ""))
+    output.say("%s%s  %s\n", output.colored(mark[1], mark[2]), name, check.detail or "")
     if check.costs then output.write(("%swithout it: %s\n"):format(under, check.costs)) end
     if check.fix then output.write(("%sfix: %s\n"):format(under, check.fix)) end
   end

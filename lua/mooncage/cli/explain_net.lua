@@ -49,16 +49,16 @@ end
 
 local function print_answer(answer)
   local target = answer.target
-  output.show(("%s: %s\n"):format(
-    answer.allowed and output.paint_out("green", "allowed") or output.paint_out("red", "denied"),
-    answer.reason))
+  output.say("%s: %s\n",
+    answer.allowed and output.colored("green", "allowed") or output.colored("red", "denied"),
+    answer.reason)
   if answer.index then
-    output.show(("rule:    %s (%s[%d])\n"):format(answer.rule, answer.by, answer.index))
+    output.say("rule:    %s (%s[%d])\n", answer.rule, answer.by, answer.index)
   end
-  if answer.sni then output.show "sni:     TLS must name the same host\n" end
+  if answer.sni then output.say "sni:     TLS must name the same host\n" end
   if answer.terminate_tls then
-    output.show(("tls:     ends at the engine%s\n"):format(
-      answer.headers and ", which sets " .. table.concat(answer.headers, ", ") or ""))
+    output.say("tls:     ends at the engine%s\n",
+      answer.headers and ", which sets " .. table.concat(answer.headers, ", ") or "")
   end
   if answer.allowed and target.name and not target.address and answer.by ~= "host" then
     output.note "its addresses are judged when it connects; ask about one with --address"

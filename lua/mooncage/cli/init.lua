@@ -66,7 +66,10 @@ local function run_command(line)
   local ok, status = xpcall(function()
     return require("mooncage.cli." .. command.module).main(line)
   end, describe)
-  if ok then return status end
+  if ok then
+    local lost = output.tell_lost()
+    return lost and status == exit.OK and exit.FAILED or status
+  end
   output.error(status)
   return exit.of_error(status)
 end

@@ -7,7 +7,9 @@ local thrown = require "mooncage.thrown"
 local output = {}
 
 local state = { json = false, quiet = false, verbose = 0, color = false, color_out = false,
-  terminal_out = false }
+  terminal_out = false, lost = nil }
+
+local EPIPE = 32 -- Linux, every architecture we build for
 
 local COLORS = { red = "31", yellow = "33", green = "32", bold = "1", dim = "2" }
 
@@ -35,19 +37,45 @@ local function painted(on, color, text)
   return on and ("\27[%sm%s\27[0m"):format(COLORS[color], text) or text
 end
 
----For stderr, and for stdout.
+---For stderr.
 function output.paint(color, text) return painted(state.color, color, text) end
-function output.paint_out(color, text) return painted(state.color_out, color, text) end
+
+---For stdout: a part of what output.say writes, which paints it when it is clean.
+---@return { color: string, text: string }
+function output.colored(color, text) return { color = color, text = text } end
 
 ---Writes to stdout and sees to it that it got there: a full disk or a closed pipe must not pass
 ---for success.
 ---@return boolean
 function output.write(text)
-  return (io.stdout:write(text) and io.stdout:flush()) and true or false
+  local ok, why, number = io.stdout:write(text)
+  if ok then ok, why, number = io.stdout:flush() end
+  if ok then return true end
+  state.lost = state.lost or { why = why, piped = number == EPIPE }
+  return false
 end
 
----As write, for text that others wrote: a terminal shows it and does not obey it; in a pipe or a
----file it is what it is.
+---Says that output was lost, where nobody has chosen that by closing a pipe.
+---@return boolean was_it
+---A line for people, of a form like string.format's; what others wrote is in the parts, which are
+---shown as one line and cannot act on a terminal, also not on one behind a pipe.
+---@param form string
+---@param ... string|number|{ color: string, text: string }
+---@return boolean
+function output.say(form, ...)
+  local parts = { ... }
+  for i, part in ipairs(parts) do
+    if type(part) == "table" then
+      parts[i] = painted(state.color_out, part.color, plain(part.text, true))
+    elseif type(part) == "string" then
+      parts[i] = plain(part, true)
+    end
+  end
+  return output.write(form:format(unpack(parts)))
+end
+
+---As write, for text that others wrote and programs read, as a diff: a terminal shows it and does
+---not obey it; in a pipe or a file it is what it is.
 function output.show(text)
   return output.write(state.terminal_out and plain(text) or text)
 end
@@ -98,6 +126,18 @@ function output.error(err, extra)
     cause = cause.cause
   end
   if err.fix then to_stderr(("  %s %s\n"):format(output.paint("bold", "fix:"), plain(err.fix))) end
+end
+
+---Says that output was lost, unless by whoever closed a pipe; on stderr, whatever --json says.
+---@return boolean was_it
+function output.tell_lost()
+  local lost = state.lost
+  if lost and not lost.piped then
+    to_stderr(("mooncage: %s cannot write to standard output: %s\n  %s %s\n"):format(
+      output.paint("red", "error:"), plain(lost.why), output.paint("bold", "fix:"),
+      "let it go where there is room and it may be written"))
+  end
+  return lost ~= nil
 end
 
 return output

@@ -242,6 +242,17 @@ function takes.shell_name(line, command)
   return no_rest(line, command)
 end
 
+---A flag that the action would not look at.
+local function misplaced(line, command, action)
+  for _, flag in ipairs(spec.flags_of(command)) do
+    if flag.actions and line.flags[flag.name] and not in_list(flag.actions, action.name) then
+      return wrong(("%s %s takes no --%s"):format(command.name, action.name, flag.name),
+        ("leave it out; it is for %s"):format(table.concat(flag.actions, ", ")), command)
+    end
+  end
+  return true
+end
+
 ---A command of several actions: "policy check FILE".
 function takes.action(line, command)
   local names, action = {}, nil
@@ -260,6 +271,8 @@ function takes.action(line, command)
     return wrong(("%s: there is no such thing"):format(whole),
       near and ("did you mean mooncage %s %s?"):format(command.name, near) or usage, command)
   end
+  local fits, unfit = misplaced(line, command, action)
+  if not fits then return nil, unfit end
   local count = #line.words - 1
   if count < action.least then return wrong(whole .. " needs more words", usage, command) end
   if count > action.most then

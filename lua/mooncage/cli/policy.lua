@@ -106,8 +106,8 @@ local function check(line)
     good = good and report.ok
     if not output.is_json() then
       if report.ok then
-        output.show(("%s: %s%s\n"):format(file.path, output.paint_out("green", "ok"),
-          report.needs_options and ", needs options: " .. report.says or ""))
+        output.say("%s: %s%s\n", file.path, output.colored("green", "ok"),
+          report.needs_options and ", needs options: " .. report.says or "")
       else
         output.error(report.error)
       end
@@ -125,16 +125,16 @@ end
 
 local function print_case(case)
   if case.ok then
-    output.show(("  %s %s\n"):format(output.paint_out("green", "ok"), case.name))
+    output.say("  %s %s\n", output.colored("green", "ok"), case.name)
     return
   end
-  output.show(("  %s %s\n"):format(output.paint_out("red", "FAILED"), case.name))
-  output.show(("    expected %s%s\n"):format(case.expected,
-    case.expected_reason and (", because of %q"):format(case.expected_reason) or ""))
-  if case.expected_rule then output.show(("    by rule  %s\n"):format(case.expected_rule)) end
-  output.show(("    decided  %s%s%s\n"):format(case.got,
+  output.say("  %s %s\n", output.colored("red", "FAILED"), case.name)
+  output.say("    expected %s%s\n", case.expected,
+    case.expected_reason and (", because of %q"):format(case.expected_reason) or "")
+  if case.expected_rule then output.say("    by rule  %s\n", case.expected_rule) end
+  output.say("    decided  %s%s%s\n", case.got,
     case.reason and (": " .. case.reason) or "",
-    case.rule and (" (rule %s)"):format(case.rule) or ""))
+    case.rule and (" (rule %s)"):format(case.rule) or "")
 end
 
 ---Runs one file's tests and tells what came of it.
@@ -143,7 +143,7 @@ local function test_one(file, untrusted)
   local ok, report, err = pcall(require("mooncage.cli.policy_test").run, file.path, untrusted)
   if not ok then report, err = nil, as_error(report) end
   if not report and err.code == "not_found" and not file.asked then
-    if not output.is_json() then output.show(("%s: no tests\n"):format(file.path)) end
+    if not output.is_json() then output.say("%s: no tests\n", file.path) end
     return nil
   end
   report = report or { policy = file.path, passed = 0, failed = 1, error = err }
@@ -151,7 +151,7 @@ local function test_one(file, untrusted)
   if report.error then
     output.error(report.error)
   else
-    output.show(("%s: %d passed, %d failed\n"):format(file.path, report.passed, report.failed))
+    output.say("%s: %d passed, %d failed\n", file.path, report.passed, report.failed)
     for _, case in ipairs(report.cases) do
       if not case.ok or not output.is_quiet() then print_case(case) end
     end
@@ -177,7 +177,7 @@ local function test(line)
       policies = reports }
     if not told then return exit.FAILED end
   else
-    output.show(("%d passed, %d failed\n"):format(passed, failed))
+    output.say("%d passed, %d failed\n", passed, failed)
   end
   return failed == 0 and exit.OK or exit.SCRIPT
 end

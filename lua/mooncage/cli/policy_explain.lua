@@ -134,14 +134,11 @@ local COLORS = { allow = "green", deny = "red", ask = "yellow", rewrite = "yello
 
 local function print_steps(steps)
   for _, step in ipairs(steps) do
-    local parts = { ("%-13s %s"):format(step.step,
-      output.paint_out(COLORS[step.decision], step.decision)) }
-    if step.reason then parts[#parts + 1] = ": " .. step.reason end
-    if step.rule then parts[#parts + 1] = (" (rule %s)"):format(step.rule) end
-    if step.rewrite then
-      parts[#parts + 1] = ("\n%-13s as: %s"):format("", table.concat(step.rewrite, " "))
-    end
-    output.show(table.concat(parts) .. "\n")
+    output.say("%-13s %s%s%s\n", step.step,
+      output.colored(COLORS[step.decision], step.decision),
+      step.reason and ": " .. step.reason or "",
+      step.rule and (" (rule %s)"):format(step.rule) or "")
+    if step.rewrite then output.say("%-13s as: %s\n", "", table.concat(step.rewrite, " ")) end
   end
 end
 
@@ -149,16 +146,14 @@ local function print_command(command, depth)
   local words = {}
   for k, word in ipairs(command.words) do words[k] = (word:gsub("%c", "?")) end
   local text = #words > 0 and table.concat(words, " ") or "(no program)"
-  local said = command.decision
-    and ("%s%s"):format(output.paint_out(COLORS[command.decision], command.decision),
-      command.reason and ": " .. command.reason or "") or ""
-  output.show(("%-13s %s%s  %s\n"):format(("at byte %d"):format(command.at),
-    ("  "):rep(depth), text, said))
+  output.say("%-13s %s%s  %s%s\n", ("at byte %d"):format(command.at), ("  "):rep(depth), text,
+    command.decision and output.colored(COLORS[command.decision], command.decision) or "",
+    command.decision and command.reason and ": " .. command.reason or "")
 end
 
 ---Every simple command, indented below the one that runs it.
 local function print_commands(commands, unclear)
-  if unclear then output.show(("%-13s not understood: %s\n"):format("command", unclear)) end
+  if unclear then output.say("%-13s not understood: %s\n", "command", unclear) end
   if #commands < 2 then return end
   local function print_inside(place, depth)
     for i, command in ipairs(commands) do

@@ -60,11 +60,10 @@ local function print_table(explanation)
     backends = math.max(backends, #tostring(row.entry.backend or "?"))
   end
   local form = ("%%2s  %%-%ds  %%-%ds  %%s\n"):format(names, backends)
-  local ok = output.show(form:format("", "NAME", "BACKEND", "WHY"))
+  local ok = output.say(form, "", "NAME", "BACKEND", "WHY")
   for _, row in ipairs(rows) do
     local entry = row.entry
-    local line = form:format(row.place, entry.name, entry.backend or "?", entry.reason)
-    ok = output.show(line) and ok
+    ok = output.say(form, row.place, entry.name, entry.backend or "?", entry.reason) and ok
   end
   return ok
 end
@@ -100,11 +99,11 @@ function select.main(line)
       candidates = plain_list(explanation),
     }
   elseif output.is_quiet() then
-    ok = output.show(chosen.name .. "\n")
+    ok = output.say("%s\n", chosen.name)
   else
     ok = print_table(explanation)
     if explanation.why then
-      ok = output.show(("the selector: %s\n"):format(explanation.why)) and ok
+      ok = output.say("the selector: %s\n", explanation.why) and ok
     end
   end
   return ok and exit.OK or exit.FAILED

@@ -3,7 +3,8 @@
 --
 -- A flag: name (long, without dashes), short, value (how it is shown; none: a switch), type (a
 -- reader of values.lua), choices, hidden (choices that only an error explains), many (more than
--- once: a list), counted, complete (what completion offers), help.
+-- once: a list), counted, complete (what completion offers), actions (those of the command's that
+-- take it; none: all), help.
 -- A command: name, module, summary, usage, description, flags (lists joined in order), takes (how
 -- the words after the flags are read, see parse.lua), examples. One with actions (takes = "action")
 -- has them as a list: name, least and most words after it, command (words after -- belong to it).
@@ -183,20 +184,19 @@ flags.reap = {
   { name = "dry-run", help = "Only say what would be removed." },
 }
 
-flags.tenant = {
-  { name = "tenant", value = "ID", type = "name",
-    help = "On whose behalf: letters, digits, - and _, at most 64." },
-}
-
 flags.audit = {
-  { name = "session", value = "ID", type = "name",
+  { name = "session", value = "ID", type = "name", actions = { "tail", "show", "stats" },
     help = "Only events of this session; the beginning of its id will do." },
-  { name = "op", value = "OP", type = "name",
+  { name = "op", value = "OP", type = "name", actions = { "tail", "show", "stats" },
     help = "Only events of this kind: exec, read, open." },
-  { name = "lines", short = "n", value = "N", type = "count",
+  { name = "tenant", value = "ID", type = "name", actions = { "tail", "show", "stats" },
+    help = "Only events of this tenant, in the same logs: where tenants of the configuration gives "
+      .. "it a log of its own, name that." },
+  { name = "lines", short = "n", value = "N", type = "count", actions = { "tail" },
     help = "tail: so many events; 10 unless given." },
-  { name = "follow", short = "f", help = "tail: go on with what is added." },
-  { name = "hmac-key", value = "@WHERE", type = "secret",
+  { name = "follow", short = "f", actions = { "tail" },
+    help = "tail: go on with what is added." },
+  { name = "hmac-key", value = "@WHERE", type = "secret", actions = { "verify" },
     help = "verify: the key of the log, from @env:NAME or @file:PATH." },
 }
 
@@ -527,13 +527,15 @@ local commands = {
       "mooncage audit verify [--hmac-key @WHERE] [FILE|DIR...]",
     },
     description = {
-      "show prints every event, tail the last ones; with --json as they stand in the log. Without "
-        .. "a file they are those of the configuration, else of the usual directory.",
+      "show prints every event, file by file, tail the last ones of all files by their times; with "
+        .. "--json as they stand in the log. Without a file they are those of the configuration, "
+        .. "else of the usual directory. What rotation has put aside of a log (NAME.SEQ.jsonl) is "
+        .. "read with it.",
       "verify follows the chain from line to line and names the line that was changed, is missing "
         .. "or was moved, and a tail that was cut off. Exits 1 when a log is not what was written.",
       "stats sums up what each session and each tenant has used.",
     },
-    flags = { flags.audit, flags.tenant },
+    flags = { flags.audit },
     takes = "action",
     actions = {
       { name = "tail", least = 0, most = 1000, complete = "file" },
