@@ -321,26 +321,76 @@ static int merge_store_prefix(mcg_merge *m, const json_t *given, const mcg_where
   return json_object_set(m->root, "store_prefix", (json_t *)given);
 }
 
-/* Its log takes the place of the configuration's; what else hears of events goes on hearing. */
+/* ---- the log ------------------------------------------------------------------------------ */
+
+static bool is_log(const json_t *sink)
+{
+  const char *type = json_string_value(json_object_get(sink, "type"));
+  return type && strcmp(type, "jsonl") == 0;
+}
+
+/* The key `audit` as a list that is ours; a configuration without it has a log all the same. */
+static json_t *sinks_of(const json_t *audit)
+{
+  if (json_is_array(audit)) return json_copy((json_t *)audit);
+  if (json_is_false(audit)) return json_array();
+  return audit ? json_pack("[O]", audit) : json_pack("[{s:s}]", "type", "jsonl");
+}
+
+/* What a log that takes the place of others does not say is what they say. */
+static int take_over(json_t *log, const json_t *sinks, mcg_error **err)
+{
+  static const char *const keys[] = {"durable", "hmac_key", "rotate_mb"};
+  for (size_t i = 0; i < json_array_size(sinks); i++) {
+    const json_t *other = json_array_get(sinks, i);
+    for (size_t k = 0; is_log(other) && k < sizeof keys / sizeof *keys; k++) {
+      json_t *value = json_object_get(other, keys[k]), *own = json_object_get(log, keys[k]);
+      if (json_is_true(value) && json_is_false(own))
+        return mcg_tenant_looser("audit.durable", err, "false is looser than true");
+      if (value && !own && !json_is_false(value) && json_object_set(log, keys[k], value) < 0)
+        return mcg_fail(err, MCG_NOMEM, NULL, "no memory for a tenant's configuration");
+    }
+  }
+  return 0;
+}
+
+/* Turns each log of the list into one that says what those said. How many; -1: no error is no memory. */
+static int take_places(json_t *own, const json_t *kept, mcg_error **err)
+{
+  int logs = 0;
+  for (size_t i = 0; i < json_array_size(own); i++) {
+    if (!is_log(json_array_get(own, i))) continue;
+    json_t *log = json_copy(json_array_get(own, i));
+    if (json_array_set_new(own, i, log) < 0 || take_over(log, kept, err) < 0) return -1;
+    logs++;
+  }
+  return logs;
+}
+
+/* Its log takes the place of the configuration's; what else hears of events goes on hearing, and so
+ * does the configuration's log where the tenant has none. */
 static int merge_audit(mcg_merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
 {
-  (void)where;
   const json_t *base = json_object_get(m->root, "audit");
   if (json_is_false(given))
     return json_is_false(base) ? 0 : mcg_tenant_looser("audit", err, "no log is looser than one");
+  if ((json_is_object(given) && !json_object_size(given)) || /* Lua's {} */
+      (json_is_array(given) && !json_array_size(given)))
+    return mcg_check_fail(where, err, "name where events go, or leave it out", "the list is empty");
+  auto_json json_t *kept = sinks_of(base), *own = sinks_of(given);
   json_t *sinks = json_array();
-  for (size_t i = 0; i < json_array_size(base); i++) {
-    const char *type = json_string_value(json_object_get(json_array_get(base, i), "type"));
-    if (type && strcmp(type, "jsonl") != 0) json_array_append(sinks, json_array_get(base, i));
+  int logs = kept && own ? take_places(own, kept, err) : -1;
+  for (size_t i = 0; i < json_array_size(kept); i++)
+    if (logs == 0 || !is_log(json_array_get(kept, i)))
+      json_array_append(sinks, json_array_get(kept, i));
+  if (logs < 0 || json_array_extend(sinks, own) < 0) {
+    json_decref(sinks);
+    return -1; /* no error: no memory */
   }
-  const char *type = json_string_value(json_object_get(base, "type"));
-  if (type && strcmp(type, "jsonl") != 0) json_array_append(sinks, (json_t *)base);
-  if (json_is_array(given))
-    json_array_extend(sinks, (json_t *)given);
-  else
-    json_array_append(sinks, (json_t *)given);
   return mcg_tenant_set(m->root, "audit", sinks, err);
 }
+
+/* ---- the quota ---------------------------------------------------------------------------- */
 
 static int merge_quota(mcg_merge *m, const json_t *given, const mcg_where *where, mcg_error **err)
 {

@@ -72,6 +72,25 @@ static const kept tightened[] = {
      "{\"audit\":[{\"type\":\"jsonl\",\"dir\":\"/x\"}]}",
      "{\"audit\":[{\"type\":\"stderr\"},{\"type\":\"jsonl\",\"dir\":\"/x\"}]}"},
     {"{\"audit\":false}", "{\"audit\":false}", "{\"audit\":false}"},
+    {"{\"audit\":false}", "{\"audit\":{\"type\":\"jsonl\"}}", "{\"audit\":[{\"type\":\"jsonl\"}]}"},
+    /* what is no log takes no log away, also not the one that is there without being named */
+    {"{\"audit\":{\"type\":\"jsonl\",\"path\":\"/x\"}}", "{\"audit\":{\"type\":\"stderr\"}}",
+     "{\"audit\":[{\"type\":\"jsonl\",\"path\":\"/x\"},{\"type\":\"stderr\"}]}"},
+    {"{\"audit\":[{\"type\":\"jsonl\"}]}", "{\"audit\":[{\"type\":\"stderr\"}]}",
+     "{\"audit\":[{\"type\":\"jsonl\"},{\"type\":\"stderr\"}]}"},
+    {"{}", "{\"audit\":{\"type\":\"stderr\"}}",
+     "{\"audit\":[{\"type\":\"jsonl\"},{\"type\":\"stderr\"}]}"},
+    /* and a log says what the one said in whose place it is */
+    {"{\"audit\":{\"type\":\"jsonl\",\"path\":\"/x\",\"durable\":true,\"hmac_key\":\"k\","
+     "\"rotate_mb\":2}}",
+     "{\"audit\":{\"type\":\"jsonl\",\"path\":\"/y\"}}",
+     "{\"audit\":[{\"type\":\"jsonl\",\"path\":\"/y\",\"durable\":true,\"hmac_key\":\"k\","
+     "\"rotate_mb\":2}]}"},
+    {"{\"audit\":[{\"type\":\"jsonl\",\"durable\":false},{\"type\":\"jsonl\",\"path\":\"/x\","
+     "\"durable\":true,\"hmac_key\":\"k\"}]}",
+     "{\"audit\":[{\"type\":\"stderr\"},{\"type\":\"jsonl\",\"hmac_key\":\"l\"}]}",
+     "{\"audit\":[{\"type\":\"stderr\"},{\"type\":\"jsonl\",\"hmac_key\":\"l\",\"durable\":true}]"
+     "}"},
     {"{}", "{\"credentials\":{\"jail\":{\"environment\":{\"A\":\"1\"}}}}",
      "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"environment\":{\"A\":\"1\"}}}]}"},
     {"{\"backend\":{\"id\":\"jail\",\"name\":\"a\",\"options\":{\"profile\":\"packages\","
@@ -162,6 +181,10 @@ static const refused loosened[] = {
     {"{\"allowed_tools\":[\"shell\"]}", "{\"allowed_tools\":[\"write_file\"]}", MCG_INVALID,
      "allowed_tools"},
     {"{}", "{\"audit\":false}", MCG_INVALID, "audit"},
+    {"{}", "{\"audit\":[]}", MCG_INVALID, "audit: the list is empty"},
+    {"{\"audit\":{\"type\":\"jsonl\",\"durable\":true}}",
+     "{\"audit\":{\"type\":\"jsonl\",\"durable\":false}}", MCG_INVALID,
+     "audit.durable: false is looser than true"},
     {"{}", "{\"store_prefix\":\"a/\"}", MCG_INVALID, "store_prefix"},
     {"{}", "{\"namespace\":\"a\"}", MCG_UNSUPPORTED, "namespace"},
     {"{}", "{\"credentials\":{\"e2b\":{\"api_key\":\"x\"}}}", MCG_INVALID, "credentials.e2b"},
