@@ -23,6 +23,7 @@ struct mcg_question {
   question_state state;
   unsigned kind;
   const mcg_told *told; /* of a command, while its asker is there */
+  bool *heard;          /* his: whether the host was given it; or NULL */
   json_t *asked;        /* NULL: nobody has looked at it, and it is made of `told` */
   mcg_wait wait;
   json_t *answer;
@@ -103,6 +104,7 @@ static void hand_over(mcg_question *question)
   auto_free char *text = NULL;
   if (!deciders->parsed) text = json_dumps(mcg_question_json(question), JSON_COMPACT);
   question->state = ASKED;
+  if (question->heard) *question->heard = true;
   if (text || deciders->parsed)
     deciders->on_question(deciders->data, question->kind, text, question);
   else
@@ -191,11 +193,12 @@ int mcg_ask_counsel(mcg_engine *engine, mcg_counsel *counsel, mcg_session *sessi
 }
 
 int mcg_ask_told(mcg_session *session, unsigned kind, const mcg_told *told, int64_t timeout_ms,
-                 json_t **answer, mcg_error **err)
+                 bool *heard, json_t **answer, mcg_error **err)
 {
   mcg_question *question = question_new(session->engine, session->counsel, session, kind, err);
   if (!question) return -1;
   question->told = told;
+  question->heard = heard;
   return ask(question, timeout_ms, answer, err);
 }
 

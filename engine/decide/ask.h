@@ -32,9 +32,10 @@ int mcg_ask_counsel(mcg_engine *engine, mcg_counsel *counsel, mcg_session *sessi
 /* The counsel of a session, without a time limit. Ask mcg_session_asks first. */
 int mcg_ask(mcg_session *session, unsigned kind, const json_t *question, json_t **answer,
             mcg_error **err) MCG_PARKS;
-/* The same of a command; `told` is only looked at until it returns. */
+/* The same of a command; `told` is only looked at until it returns. *heard, which may be NULL, becomes
+ * true as the host is given the question: one that is canceled before that it never hears of. */
 int mcg_ask_told(mcg_session *session, unsigned kind, const mcg_told *told, int64_t timeout_ms,
-                 json_t **answer, mcg_error **err) MCG_PARKS;
+                 bool *heard, json_t **answer, mcg_error **err) MCG_PARKS;
 bool mcg_session_asks(const mcg_session *session, unsigned kind);
 
 /* Hands over what was asked on the fiber that has just parked. Called by fiber.c from the loop. */

@@ -79,7 +79,7 @@ static int ask_person(mcg_session *session, const mcg_told *command, const verdi
   mcg_told question = *command;
   question.reason = why->reason;
   question.rule = why->rule;
-  if (mcg_ask_told(session, MCG_ASK_CONFIRM, &question, -1, &answer, &error) < 0)
+  if (mcg_ask_told(session, MCG_ASK_CONFIRM, &question, -1, NULL, &answer, &error) < 0)
     return failed(session, "the question", error, err);
   verdict said = read_verdict(answer);
   if (!said.reason)
@@ -121,7 +121,7 @@ int mcg_guardrail_judge(mcg_session *session, const mcg_told *command, json_t **
   mcg_spend_tell(session, &spend, &question);
   mcg_error *error = NULL;
   json_t *answer = NULL;
-  if (mcg_ask_told(session, MCG_ASK_GUARDRAIL, &question, -1, &answer, &error) < 0)
+  if (mcg_ask_told(session, MCG_ASK_GUARDRAIL, &question, -1, NULL, &answer, &error) < 0)
     return failed(session, "the guardrail", error, err);
   verdict said = read_verdict(answer);
   int rc = 0;

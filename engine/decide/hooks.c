@@ -92,7 +92,8 @@ int mcg_hook_fire(mcg_session *session, mcg_hook hook, json_t *take_facts, mcg_e
   return ended(session, hook, rc, error, err);
 }
 
-int mcg_hook_tell(mcg_session *session, mcg_hook hook, mcg_told *facts, mcg_error **err)
+int mcg_hook_tell(mcg_session *session, mcg_hook hook, mcg_told *facts, bool *heard,
+                  mcg_error **err)
 {
   auto_json json_t *answer = NULL;
   mcg_error *error = NULL;
@@ -102,7 +103,8 @@ int mcg_hook_tell(mcg_session *session, mcg_hook hook, mcg_told *facts, mcg_erro
     mcg_fail(&error, MCG_NOMEM, NULL, "no memory for a hook");
   } else {
     facts->hook = name_of(hook);
-    rc = mcg_ask_told(session, MCG_ASK_HOOK, facts, session->config->hook_ms, &answer, &error);
+    rc = mcg_ask_told(session, MCG_ASK_HOOK, facts, session->config->hook_ms, heard, &answer,
+                      &error);
   }
   return ended(session, hook, rc, error, err);
 }

@@ -25,7 +25,9 @@ static inline bool mcg_session_hooked(const mcg_session *session, unsigned hooks
  * fiber was canceled meanwhile. */
 int mcg_hook_fire(mcg_session *session, mcg_hook hook, json_t *take_facts,
                   mcg_error **err) MCG_PARKS;
-/* The same of a command: "hook" is put into `facts`. NULL: there was no memory for them. */
-int mcg_hook_tell(mcg_session *session, mcg_hook hook, mcg_told *facts, mcg_error **err) MCG_PARKS;
+/* The same of a command: "hook" is put into `facts`. NULL: there was no memory for them. `heard` as in
+ * ask.h. */
+int mcg_hook_tell(mcg_session *session, mcg_hook hook, mcg_told *facts, bool *heard,
+                  mcg_error **err) MCG_PARKS;
 
 #endif

@@ -26,7 +26,7 @@ struct mcg_errand {
   char id[27];
   mcg_op *op; /* the steps before the sandbox, while they are taken */
   bool waits;
-  bool begun; /* the start was told: its end must be, too */
+  bool begun; /* the start was told, or nobody wants to hear of it: its end must be, too */
   bool stdin_closed;
   mcg_decision decision;
   json_t *detail; /* {"asked": what the guardrail put something else in the place of}; or NULL */
@@ -301,14 +301,14 @@ static int tell_command(errand *self, mcg_told *out, mcg_error **err)
 }
 
 static int fire(mcg_exec *exec, mcg_hook hook, const mcg_result *result, const mcg_error *error,
-                mcg_error **err)
+                bool *heard, mcg_error **err)
 {
   mcg_told facts;
   auto_error mcg_error *why = NULL;
   int rc = tell_command(exec->errand, &facts, &why);
   facts.result = result;
   facts.error = error;
-  return mcg_hook_tell(exec->session, hook, rc < 0 ? NULL : &facts, err);
+  return mcg_hook_tell(exec->session, hook, rc < 0 ? NULL : &facts, heard, err);
 }
 
 static bool told(const mcg_exec *exec, mcg_hook hook)
@@ -392,9 +392,8 @@ static int before_run(void *arg, mcg_error **err)
   if (judge(exec, err) < 0) return -1;
   mcg_event event = event_of(self, self->spec.pty ? "pty" : "exec");
   if (mcg_audit_start(exec->session, &event, &self->audit, err) < 0) return -1;
-  self->begun = true;
-  if (told(exec, MCG_HOOK_EXEC_START) && fire(exec, MCG_HOOK_EXEC_START, NULL, NULL, err) < 0)
-    return -1;
+  self->begun = !told(exec, MCG_HOOK_EXEC_START);
+  if (!self->begun && fire(exec, MCG_HOOK_EXEC_START, NULL, NULL, &self->begun, err) < 0) return -1;
   if (exec->session->state != MCG_SESSION_RUNNING && !exec->session->ended)
     return mcg_fail(err, MCG_CANCELED, NULL, "the session was closed");
   return mcg_session_alive(exec->session, err);
@@ -458,7 +457,7 @@ static int after_run(void *arg, mcg_error **err)
   mcg_result room;
   const mcg_error *error;
   const mcg_result *result = mcg_exec_outcome(exec, &room, &error);
-  return fire(exec, MCG_HOOK_EXEC_END, result, error, err);
+  return fire(exec, MCG_HOOK_EXEC_END, result, error, NULL, err);
 }
 
 static void after_complete(void *arg, mcg_error *error)

@@ -1,6 +1,8 @@
 /* The way of a command, as a host in C goes it: asked by questions, told by hooks, told once each. */
 #include "decide/ask.h"
 #include "host.h"
+#include <limits.h>
+#include <unistd.h>
 
 static char order[1024]; /* what the host was asked and told, in order */
 static const char *verdict, *confirmation;
@@ -102,13 +104,8 @@ static void on_told(void *data, unsigned kind, const char *json, mcg_question *q
   mcg_answer(question, verdict);
 }
 
-static mcg_session *open_guarded(const char *more)
+static mcg_session *open_config(const char *config)
 {
-  char config[512];
-  snprintf(config, sizeof config,
-           "{\"backend\":\"subprocess\",\"audit\":false,\"guardrail\":true,"
-           "\"hooks\":[\"on_sandbox_exec_start\",\"on_sandbox_exec_end\"]%s}",
-           more);
   outcome out = {0};
   mcg_error *err = NULL;
   if (mcg_session_open_with(engine, config, strlen(config), &deciders, take_session, &out, NULL,
@@ -117,6 +114,16 @@ static mcg_session *open_guarded(const char *more)
   until(&out);
   if (out.error) fail_msg("%s", out.error->message);
   return out.session;
+}
+
+static mcg_session *open_guarded(const char *more)
+{
+  char config[512];
+  snprintf(config, sizeof config,
+           "{\"backend\":\"subprocess\",\"audit\":false,\"guardrail\":true,"
+           "\"hooks\":[\"on_sandbox_exec_start\",\"on_sandbox_exec_end\"]%s}",
+           more);
+  return open_config(config);
 }
 
 static void in_order(void **state)
@@ -221,6 +228,41 @@ static void what_is_canceled_while_it_is_judged(void **state)
   close_session(session);
 }
 
+/* Canceled at each turn of the loop, while its line is on its way to the disk among them: a hook that did
+ * not hear of the start does not hear of the end. */
+static void what_is_canceled_while_it_is_logged(void **state)
+{
+  (void)state;
+  const char *log = getenv("XDG_STATE_HOME");
+  char path[PATH_MAX], config[PATH_MAX + 256];
+  unsigned unheard = 0;
+  snprintf(path, sizeof path, "%s/pipeline-%d.jsonl", log ? log : "/tmp", (int)getpid());
+  snprintf(
+      config, sizeof config,
+      "{\"backend\":\"subprocess\",\"hooks\":[\"on_sandbox_exec_start\","
+      "\"on_sandbox_exec_end\"],\"audit\":{\"type\":\"jsonl\",\"path\":\"%s\",\"durable\":true}}",
+      path);
+  mcg_session *session = open_config(config);
+  for (int turns = 0; turns < 8; turns++) {
+    static const char *const argv[] = {"true", NULL};
+    mcg_exec_spec spec = {.size = sizeof spec, .argv = argv};
+    outcome out = {0};
+    mcg_exec *exec;
+    *order = '\0';
+    assert_int_equal(mcg_exec_start(session, &spec, &plain_events, &out, &exec, NULL), 0);
+    for (int i = 0; i < turns; i++) uv_run(mcg_engine_loop(engine), UV_RUN_NOWAIT);
+    mcg_exec_cancel(exec);
+    until(&out);
+    assert_int_equal(out.error->code, MCG_CANCELED);
+    if (strcmp(order, "start;end;") != 0) assert_string_equal(order, "");
+    unheard += !*order;
+    outcome_fini(&out);
+  }
+  assert_true(unheard > 0);
+  close_session(session);
+  unlink(path);
+}
+
 static void closing_ends_what_is_judged(void **state)
 {
   (void)state;
@@ -290,6 +332,7 @@ int main(void)
       CASE(a_person_is_asked),
       CASE(told_as_c_has_it),
       CASE(what_is_canceled_while_it_is_judged),
+      CASE(what_is_canceled_while_it_is_logged),
       CASE(closing_ends_what_is_judged),
       CASE(one_without_the_host_that_guards_it),
       CASE(tools_of_the_host),
