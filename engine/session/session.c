@@ -59,6 +59,7 @@ static void session_free(mcg_session *session)
 {
   mcg_quota_leave(session); /* it never stood */
   lose_counsel(session);
+  if (session->stream) mcg_stream_unref(session->stream);
   mcg_config_free(session->config);
   mcg_error_free(session->ended);
   mcg_error_free(session->close_error);
@@ -234,8 +235,7 @@ static void open_undo(mcg_session *session)
   auto_error mcg_error *second = NULL;
   mcg_fiber_shield(session->engine, true);
   mcg_egress_end(session);
-  mcg_stream_close(session->stream);
-  session->stream = NULL;
+  mcg_stream_cut(session->stream);
   if (place_destroy(session, &second) < 0)
     mcg_log(session->engine, MCG_LOG_ERROR, "session %.8s: %s", session->id, second->message);
   mcg_fiber_shield(session->engine, false);
@@ -259,7 +259,8 @@ static int open_place(mcg_session *session, mcg_error **err)
 {
   const mcg_config *config = session->config;
   uint64_t began = uv_hrtime();
-  if (session->stream) return 0; /* taken from a pool */
+  if (session->placed) return 0; /* taken from a pool */
+  if (session->stream) mcg_stream_unref(mcg_steal_pointer(&session->stream)); /* it was undone */
   session->place = (mcg_place){.stream_fd = -1};
   int rc = mcg_egress_prepare(session, err);
   if (rc == 0) rc = config->backend->create(session, &config->plan, &session->place, err);
@@ -654,8 +655,7 @@ static int close_run(void *arg, mcg_error **err)
   mcg_egress_end(session);
   int held =
       mcg_stream_hold(session->stream); /* else init sets about ending by itself, which is slower */
-  mcg_stream_close(session->stream);
-  session->stream = NULL;
+  mcg_stream_cut(session->stream);
   int rc = place_destroy(session, saved < 0 ? &second : err);
   if (saved < 0) rc = -1;
   if (held >= 0) close(held);

@@ -31,9 +31,9 @@ struct mcg_session {
   bool unaudited; /* the engine's own, and nobody's: parked, or for fetching */
   bool stopping;  /* the keeper was asked to end it, and will answer */
   mcg_place place;
-  char *directory; /* where init says it works, where the backend cannot know */
-  mcg_stream *stream;
-  mcg_error *ended; /* why it ended without being asked: lost, wall limit; NULL otherwise */
+  char *directory;    /* where init says it works, where the backend cannot know */
+  mcg_stream *stream; /* cut when it closes, and in memory as long as the session */
+  mcg_error *ended;   /* why it ended without being asked: lost, wall limit; NULL otherwise */
   json_t *enforcement, *warnings;
   double created_at;             /* seconds since 1970 */
   struct timespec since;         /* the same as file systems stamp it: before the place was made */
@@ -45,11 +45,12 @@ struct mcg_session {
   mcg_wait execs_gone;           /* close waits here */
   mcg_close_waiter *waiters;
   mcg_error *close_error;
-  json_t *given;     /* the configuration before its tenant's part; or NULL: it is config->root */
-  bool forked;       /* it began as a copy of another one, and leaves no snapshot */
-  char *parent;      /* "ID@VERSION" that it was last restored from or saved as; or NULL */
-  bool restoring;    /* a snapshot: another restore waits */
-  bool unsuccessful; /* what it was for has failed, says its host */
+  json_t *given;       /* the configuration before its tenant's part; or NULL: it is config->root */
+  bool forked;         /* it began as a copy of another one, and leaves no snapshot */
+  char *parent;        /* "ID@VERSION" that it was last restored from or saved as; or NULL */
+  mcg_fiber *restorer; /* replaces the workspace: who reads or replaces all of it waits; or NULL */
+  unsigned savers;     /* that read all of it: who replaces it waits */
+  bool unsuccessful;   /* what it was for has failed, says its host */
   /* usage */
   uint64_t exec_count, exec_ns, cpu_us, place_cpu_us, maxrss_kb, place_peak;
   uint64_t snapshot_bytes;          /* of all that were saved of it */

@@ -7,6 +7,7 @@
 #include "host.h"
 #include "host_bytes.h"
 #include "session.h"
+#include "snapshot/snapshot.h"
 #include <errno.h>
 #include <libgen.h>
 #include <string.h>
@@ -80,7 +81,8 @@ static int persist_run(void *arg, mcg_error **err)
   transfer *self = arg;
   const char *const argv[] = {"pack", ".", NULL};
   mcg_builtin pack = {.argv = argv, .sink = self->sink, .data = self->data};
-  if (mcg_session_alive(self->session, err) < 0) return -1;
+  if (mcg_snapshot_await(self->session, err) < 0 || mcg_session_alive(self->session, err) < 0)
+    return -1;
   return mcg_builtin_run(self->session->engine, self->session->stream, &pack, err);
 }
 

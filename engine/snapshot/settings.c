@@ -96,6 +96,31 @@ int mcg_snapshots_read(mcg_engine *engine, mcg_config *config, mcg_error **err)
   return out->options || out->id ? mcg_snapshots_store(engine, config, &store, err) : 0;
 }
 
+static int not_apart(const mcg_where *where, const char *place, const char *by, mcg_error **err)
+{
+  return mcg_check_fail(where, err, "keep snapshots elsewhere, or give the sandbox less",
+                        "the sandbox may change %s, where snapshots are, by way of %s", place, by);
+}
+
+int mcg_snapshots_apart(const mcg_config *config, const mcg_store *store, const mcg_where *where,
+                        mcg_error **err)
+{
+  const mcg_plan *plan = &config->plan;
+  const char *place = mcg_store_directory(store);
+  bool walled = config->backend->isolation != MCG_ISOLATION_NONE;
+  const char *own[] = {plan->project, walled ? NULL : plan->working_directory};
+  const mcg_bind all_of_it = {.source = place, .writable = true};
+  const char *by = place ? mcg_bind_over(place, config->binds, plan->bind_count) : NULL;
+  for (size_t i = 0; place && !by && i < plan->bind_count; i++)
+    if (config->binds[i].writable && mcg_bind_over(config->binds[i].source, &all_of_it, 1))
+      by = config->binds[i].source; /* a part of it is bound */
+  for (size_t i = 0; place && !by && i < sizeof own / sizeof *own; i++) {
+    const mcg_bind view = {.source = own[i], .writable = true}; /* apply writes what was changed */
+    if (own[i] && mcg_bind_over(place, &view, 1)) by = own[i];
+  }
+  return by ? not_apart(where, place, by, err) : 0;
+}
+
 int mcg_snapshots_store(mcg_engine *engine, mcg_config *config, mcg_store **out, mcg_error **err)
 {
   const mcg_where where = {.key = "snapshot_store"};
@@ -103,11 +128,7 @@ int mcg_snapshots_store(mcg_engine *engine, mcg_config *config, mcg_store **out,
   if (!snapshots->store) {
     mcg_store *made;
     if (mcg_store_open(engine, snapshots->options, &where, &made, err) < 0) return -1;
-    const char *place = mcg_store_directory(made);
-    const char *by = place ? mcg_bind_over(place, config->binds, config->plan.bind_count) : NULL;
-    if (by) {
-      mcg_fail(err, MCG_INVALID, "keep snapshots elsewhere, or bind less",
-               "snapshot_store: %s lies in %s, which the sandbox may write", place, by);
+    if (mcg_snapshots_apart(config, made, &where, err) < 0) {
       mcg_store_close(made);
       return -1;
     }

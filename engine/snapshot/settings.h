@@ -34,9 +34,12 @@ typedef struct mcg_snapshots {
 /* All of it is judged; opens nothing on the disk. config->tenant and its binds are known. */
 int mcg_snapshots_read(mcg_engine *engine, struct mcg_config *config, mcg_error **err);
 void mcg_snapshots_fini(mcg_snapshots *snapshots);
-/* The store of a configuration, made when first asked for; no bind lets the sandbox write to it. */
+/* The store of a configuration, made when first asked for, apart from its sandbox. */
 int mcg_snapshots_store(mcg_engine *engine, struct mcg_config *config, mcg_store **out,
                         mcg_error **err);
+/* No bind, project or working directory lets the sandbox change what is in the store. */
+int mcg_snapshots_apart(const struct mcg_config *config, const mcg_store *store,
+                        const mcg_where *where, mcg_error **err);
 /* "error", "warn", "ignore", and a list of patterns: also of a single call. */
 int mcg_mismatch_read(const json_t *value, const mcg_where *where, mcg_on_mismatch *out,
                       mcg_error **err);

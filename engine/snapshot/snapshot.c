@@ -10,6 +10,32 @@
 #include "session/keeper.h"
 #include <string.h>
 
+/* ---- one after the other ------------------------------------------------------------------- */
+
+/* Asked after every wait: the session may have been closed meanwhile. One that opens is not yet running. */
+static int check_open(const mcg_session *session, mcg_error **err)
+{
+  return session->state == MCG_SESSION_STARTING ? 0 : mcg_session_alive(session, err);
+}
+
+/* What the sandbox said at its end is not why it failed. */
+static int closed_instead(const mcg_session *session, mcg_error **err)
+{
+  mcg_error *closed = NULL;
+  bool ended = session->ended && (*err)->code == MCG_CANCELED;
+  if ((!ended && (*err)->code != MCG_UNAVAILABLE) || check_open(session, &closed) == 0) return -1;
+  mcg_error_free(*err);
+  *err = closed;
+  return -1;
+}
+
+int mcg_snapshot_await(mcg_session *session, mcg_error **err)
+{
+  while (session->restorer)
+    if (mcg_fiber_sleep(session->engine, 10, err) < 0) return -1;
+  return 0;
+}
+
 /* ---- what is left out --------------------------------------------------------------------- */
 
 typedef struct words {
@@ -98,6 +124,7 @@ typedef struct saving {
   mcg_builtin pack;
   mcg_tar_count count;
   json_t *metadata;
+  bool leaves; /* the session closes, and waits for it */
 } saving;
 
 static bool save_bytes(void *data, const void *bytes, size_t len)
@@ -120,18 +147,17 @@ static void save_more(void *data)
 }
 
 /* Without what must not be shown: labels end up in a file that others may be given. */
-static json_t *labels_of(const mcg_session *session)
+json_t *mcg_snapshot_labels(const mcg_engine *engine, const json_t *given)
 {
-  json_t *labels =
-      session->config->labels ? json_deep_copy(session->config->labels) : json_object();
+  json_t *labels = json_object(), *value;
   const char *key;
-  json_t *value;
-  void *next;
-  json_object_foreach_safe(labels, next, key, value)
+  json_object_foreach((json_t *)given, key, value)
   {
-    auto_free char *clean =
-        mcg_audit_redact_text(session->engine, strdup(json_string_value(value)));
-    json_object_set_new(labels, key, json_string(clean ? clean : ""));
+    auto_free char *name = mcg_engine_redact(engine, key);
+    auto_free char *text = mcg_engine_redact(engine, json_string_value(value));
+    auto_json json_t *clean = text ? json_string(text) : NULL; /* NULL: cut, it is no UTF-8 */
+    if (!clean) clean = json_string("***");
+    if (!name || json_object_set(labels, name, clean) < 0) json_object_set(labels, "***", clean);
   }
   return labels;
 }
@@ -147,7 +173,8 @@ static json_t *describe(const mcg_session *session, const char *id)
   return json_pack("{s:s, s:f, s:s?, s:s, s:s, s:o, s:s?, s:s?}", "snapshot_id", id, "created_at",
                    (double)now.tv_sec + (double)now.tv_nsec / 1e9, "manifest_hash",
                    hashed ? hash : NULL, "backend", config->backend->id, "format", "tar", "labels",
-                   labels_of(session), "tenant", config->tenant, "parent", session->parent);
+                   mcg_snapshot_labels(session->engine, config->labels), "tenant", config->tenant,
+                   "parent", session->parent);
 }
 
 /* The next one that is saved comes from this one, of which so many bytes were saved (0: it was restored). */
@@ -181,18 +208,19 @@ static int pack_into(saving *self, mcg_error **err)
   return mcg_put_failed(self->put, err);
 }
 
-static int save_run(void *arg, mcg_error **err)
+static int save_now(saving *self, mcg_error **err)
 {
-  saving *self = arg;
   mcg_session *session = self->session;
   mcg_store *store = self->spec->store;
+  if (!self->leaves && check_open(session, err) < 0) return -1;
   if (!store && mcg_snapshots_store(session->engine, session->config, &store, err) < 0) return -1;
   self->metadata = describe(session, self->spec->id);
   if (!self->metadata) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for metadata");
   if (store->type->put_begin(store, session->config->snapshots.part, self->spec->id, &self->put,
                              err) < 0)
     return -1;
-  int rc = pack_into(self, err);
+  int rc = self->leaves ? 0 : check_open(session, err);
+  if (rc == 0) rc = pack_into(self, err);
   if (rc == 0 && !self->count.lost)
     json_object_set_new(self->metadata, "file_count", json_integer((json_int_t)self->count.files));
   if (rc == 0) rc = store->type->put_commit(self->put, self->metadata, err);
@@ -201,6 +229,17 @@ static int save_run(void *arg, mcg_error **err)
   note(session, self->metadata,
        (uint64_t)json_integer_value(json_object_get(self->metadata, "size_bytes")));
   return 0;
+}
+
+static int save_run(void *arg, mcg_error **err)
+{
+  saving *self = arg;
+  mcg_session *session = self->session;
+  if (mcg_snapshot_await(session, err) < 0) return -1;
+  session->savers++;
+  int rc = save_now(self, err);
+  session->savers--;
+  return rc < 0 && !self->leaves ? closed_instead(session, err) : rc;
 }
 
 /* What the log has of a snapshot at its end. */
@@ -242,17 +281,23 @@ static void tell_hook(mcg_session *session, json_t *metadata)
             error->message);
 }
 
+static int save(saving *self, json_t **metadata, mcg_error **err)
+{
+  const mcg_snapshot_spec *spec = self->spec;
+  if (audited(self->session, "snapshot", spec->id, save_run, self, &self->metadata, err) < 0) {
+    json_decref(self->metadata);
+    return mcg_wrap(err, "snapshot %s", spec->id);
+  }
+  *metadata = self->metadata;
+  if (!spec->quiet) tell_hook(self->session, self->metadata);
+  return 0;
+}
+
 int mcg_snapshot_save(mcg_session *session, const mcg_snapshot_spec *spec, json_t **metadata,
                       mcg_error **err)
 {
   saving self = {.session = session, .spec = spec};
-  if (audited(session, "snapshot", spec->id, save_run, &self, &self.metadata, err) < 0) {
-    json_decref(self.metadata);
-    return mcg_wrap(err, "snapshot %s", spec->id);
-  }
-  *metadata = self.metadata;
-  if (!spec->quiet) tell_hook(session, self.metadata);
-  return 0;
+  return save(&self, metadata, err);
 }
 
 /* ---- restoring ---------------------------------------------------------------------------- */
@@ -342,16 +387,18 @@ static int restore_run(void *arg, mcg_error **err)
   restoring *self = arg;
   mcg_session *session = self->session;
   mcg_store *store = self->spec->store;
-  if (check_own(session, err) < 0) return -1;
+  if (check_open(session, err) < 0 || check_own(session, err) < 0) return -1;
   if (!store && mcg_snapshots_store(session->engine, session->config, &store, err) < 0) return -1;
   if (store->type->get_begin(store, session->config->snapshots.part, self->spec->id,
                              &self->metadata, &self->get, err) < 0)
     return -1;
-  int rc = check_manifest(self, err);
+  int rc = check_open(session, err);
+  if (rc == 0) rc = check_manifest(self, err);
   if (rc == 0) {
     end_commands(session);
     rc = mcg_stream_kill_all(session->stream, err);
   }
+  if (rc == 0) rc = check_open(session, err);
   if (rc == 0) rc = replace(self, err);
   store->type->get_end(self->get);
   mcg_error_free(self->unread);
@@ -359,16 +406,17 @@ static int restore_run(void *arg, mcg_error **err)
   return rc;
 }
 
-/* One at a time: each empties what the other has unpacked. */
+/* One at a time: each empties what the other has unpacked. Who saves would miss what is emptied. */
 static int restore_alone(void *arg, mcg_error **err)
 {
   mcg_session *session = ((restoring *)arg)->session;
-  while (session->restoring)
-    if (mcg_fiber_sleep(session->engine, 10, err) < 0) return -1;
-  session->restoring = true;
-  int rc = restore_run(arg, err);
-  session->restoring = false;
-  return rc;
+  if (mcg_snapshot_await(session, err) < 0) return -1;
+  session->restorer = mcg_fiber_current(session->engine);
+  int rc = 0;
+  while (rc == 0 && session->savers) rc = mcg_fiber_sleep(session->engine, 10, err);
+  if (rc == 0) rc = restore_run(arg, err);
+  session->restorer = NULL;
+  return rc < 0 ? closed_instead(session, err) : rc;
 }
 
 int mcg_snapshot_restore(mcg_session *session, const mcg_snapshot_spec *spec, json_t **metadata,
@@ -418,13 +466,15 @@ static int copy_run(void *arg, mcg_error **err)
 {
   copying *self = arg;
   words arguments;
-  if (mcg_session_alive(self->from, err) < 0 || check_own(self->to, err) < 0 ||
-      pack_words(self->from, true, NULL, &arguments, err) < 0)
+  if (mcg_snapshot_await(self->from, err) < 0 || mcg_session_alive(self->from, err) < 0 ||
+      check_own(self->to, err) < 0 || pack_words(self->from, true, NULL, &arguments, err) < 0)
     return -1;
   mcg_builtin pack = {.argv = arguments.list};
   mcg_builtin unpack = {.argv = (const char *const[]){"unpack", ".", NULL}, .max_output = 4096};
+  self->from->savers++;
   int rc = mcg_builtin_pipe(self->from->engine, self->from->stream, &pack, self->to->stream,
                             &unpack, err);
+  self->from->savers--;
   free(unpack.output);
   words_free(&arguments);
   return rc;
@@ -442,14 +492,23 @@ int mcg_snapshot_copy(mcg_session *origin, mcg_session *session, mcg_error **err
   return 0;
 }
 
+/* What it had begun is undone before its workspace is saved. */
+static int end_restore(mcg_session *session, mcg_error **err)
+{
+  if (session->restorer) mcg_fiber_cancel(session->restorer);
+  return mcg_snapshot_await(session, err);
+}
+
 int mcg_snapshot_leave(mcg_session *session, mcg_error **err)
 {
   const mcg_snapshots *set = &session->config->snapshots;
   bool well = !session->ended && !session->unsuccessful;
   if (!set->id || set->save == MCG_SAVE_NEVER || session->forked || !session->stream) return 0;
   if (set->save == MCG_SAVE_ON_SUCCESS && !well) return 0;
-  if (mcg_stream_kill_all(session->stream, err) < 0) return mcg_wrap(err, "snapshot %s", set->id);
+  if (end_restore(session, err) < 0 || mcg_stream_kill_all(session->stream, err) < 0)
+    return mcg_wrap(err, "snapshot %s", set->id);
   mcg_snapshot_spec spec = spec_of(session->config);
+  saving self = {.session = session, .spec = &spec, .leaves = true};
   auto_json json_t *metadata = NULL;
-  return mcg_snapshot_save(session, &spec, &metadata, err);
+  return save(&self, &metadata, err);
 }

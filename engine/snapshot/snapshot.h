@@ -20,6 +20,12 @@ int mcg_snapshot_save(mcg_session *session, const mcg_snapshot_spec *spec, json_
 int mcg_snapshot_restore(mcg_session *session, const mcg_snapshot_spec *spec, json_t **metadata,
                          mcg_error **err) MCG_PARKS;
 
+/* Labels as metadata has them, names and values without secrets. NULL: no memory. */
+json_t *mcg_snapshot_labels(const mcg_engine *engine, const json_t *given);
+
+/* Until no restore of it is under way: who reads all of the workspace would miss what is replaced. */
+int mcg_snapshot_await(mcg_session *session, mcg_error **err) MCG_PARKS;
+
 /* A session that opens: the snapshot of its configuration, or its manifest. */
 int mcg_snapshot_furnish(mcg_session *session, mcg_error **err) MCG_PARKS;
 /* One that opens as a copy of another: the workspace of that one, as it is. */

@@ -61,7 +61,8 @@ static call *call_new(mcg_engine *engine, mcg_session *session, const char *text
   self->request = mcg_json_parse(text, len, err);
   const json_t *store = json_object_get(self->request, "store");
   if (self->request && mcg_check_keys(self->request, keys, NULL, err) == 0 &&
-      (session && !store ? 0 : mcg_store_open(engine, store, &where, &self->store, err)) == 0)
+      (session && !store ? 0 : mcg_store_open(engine, store, &where, &self->store, err)) == 0 &&
+      (!session || !store || mcg_snapshots_apart(session->config, self->store, &where, err) == 0))
     return self;
   call_free(self);
   return NULL;
@@ -300,11 +301,14 @@ static json_t *describe(const call *self)
   clock_gettime(CLOCK_REALTIME, &now);
   json_t *metadata = json_pack("{s:s, s:f, s:s}", "snapshot_id", self->id, "created_at",
                                (double)now.tv_sec + (double)now.tv_nsec / 1e9, "format", "tar");
-  static const char *const kept[] = {"manifest_hash", "labels", "tenant"};
+  static const char *const kept[] = {"manifest_hash", "tenant"};
+  const json_t *labels = json_object_get(self->request, "labels");
   for (size_t i = 0; metadata && i < sizeof kept / sizeof *kept; i++) {
     json_t *value = json_object_get(self->request, kept[i]);
     if (value) json_object_set(metadata, kept[i], value);
   }
+  if (metadata && labels)
+    json_object_set_new(metadata, "labels", mcg_snapshot_labels(self->engine, labels));
   return metadata;
 }
 

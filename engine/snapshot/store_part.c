@@ -14,7 +14,9 @@
 #define METADATA_MAX ((off_t)1 << 20)
 #define LOCK_TRIES 1000 /* of 10 ms: whoever holds the lock has a few files to sync */
 #define CREATE_TRIES 10
-#define READ_TRIES 10 /* a save in between may take away the data that was named */
+#define NUMBER_MAX ((json_int_t)1 << 53)
+#define TIME_END 253402300800.0 /* of the last year that has four digits */
+#define READ_TRIES 10           /* a save in between may take away the data that was named */
 
 static int failed(const mcg_part *part, const char *what, mcg_error **err)
 {
@@ -153,6 +155,40 @@ static int damaged(const mcg_part *part, const char *id, const char *why, mcg_er
                   "snapshot %s in %s: %s", id, part->directory, why);
 }
 
+static bool is_number(const json_t *value, json_int_t low)
+{
+  return json_is_integer(value) && json_integer_value(value) >= low &&
+         json_integer_value(value) <= NUMBER_MAX;
+}
+
+static bool is_time(const json_t *value)
+{
+  return json_is_number(value) && json_number_value(value) >= 0 &&
+         json_number_value(value) < TIME_END;
+}
+
+/* Who wrote it may be anybody, and those who show it believe in what a field is. */
+static bool fields_fit(const json_t *metadata)
+{
+  static const char *const texts[] = {"format", "manifest_hash", "backend", "tenant", "parent"};
+  const json_t *labels = json_object_get(metadata, "labels"),
+               *files = json_object_get(metadata, "file_count");
+  const char *key;
+  json_t *label;
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    const json_t *value = json_object_get(metadata, texts[i]);
+    if (value && !json_is_null(value) && !json_is_string(value)) return false;
+  }
+  json_object_foreach((json_t *)labels, key, label)
+  {
+    if (!json_is_string(label)) return false;
+  }
+  return (!labels || json_is_object(labels)) && (!files || is_number(files, 0)) &&
+         is_time(json_object_get(metadata, "created_at")) &&
+         is_number(json_object_get(metadata, "size_bytes"), 0) &&
+         is_number(json_object_get(metadata, "version"), 1);
+}
+
 static int check_metadata(const mcg_part *part, const char *id, const json_t *metadata,
                           mcg_error **err)
 {
@@ -172,8 +208,7 @@ static int check_metadata(const mcg_part *part, const char *id, const json_t *me
   if (strcmp(named, id) != 0 || strcmp(where, part->name) != 0)
     return damaged(part, id, "its metadata is another snapshot's", err);
   if (!data_of(json_string_value(json_object_get(metadata, "data")), id) || !digest ||
-      strlen(digest) != 64 || !json_is_integer(json_object_get(metadata, "size_bytes")) ||
-      !json_is_integer(json_object_get(metadata, "version")))
+      strlen(digest) != 64 || !fields_fit(metadata))
     return damaged(part, id, "its metadata is not whole", err);
   return 0;
 }
@@ -192,7 +227,8 @@ static int read_text(int fd, char **out, size_t *len)
   return 0;
 }
 
-int mcg_part_read(const mcg_part *part, const char *id, json_t **metadata, mcg_error **err)
+/* Not verified yet. */
+static int read_json(const mcg_part *part, const char *id, json_t **out, mcg_error **err)
 {
   auto_free char *name = mcg_format("%s.json", id), *text = NULL;
   size_t len = 0;
@@ -204,7 +240,14 @@ int mcg_part_read(const mcg_part *part, const char *id, json_t **metadata, mcg_e
   auto_error mcg_error *wrong = NULL;
   auto_json json_t *read = mcg_json_parse(text, len, &wrong);
   if (!json_is_object(read)) return damaged(part, id, "its metadata is not whole", err);
-  if (check_metadata(part, id, read, err) < 0) return -1;
+  *out = mcg_steal_pointer(&read);
+  return 0;
+}
+
+int mcg_part_read(const mcg_part *part, const char *id, json_t **metadata, mcg_error **err)
+{
+  auto_json json_t *read = NULL;
+  if (read_json(part, id, &read, err) < 0 || check_metadata(part, id, read, err) < 0) return -1;
   *metadata = mcg_steal_pointer(&read);
   return 0;
 }
@@ -291,11 +334,30 @@ static int sweep_locked(const mcg_part *part, const char *id, bool dry_run, json
 
 /* ---- saving ------------------------------------------------------------------------------- */
 
+/* What somebody has sealed with a key is only replaced by who has it: else they could no longer read it. */
+static int check_key(const mcg_part *part, const char *id, mcg_error **err)
+{
+  auto_json json_t *old = NULL;
+  auto_error mcg_error *none = NULL;
+  char made[96];
+  if (read_json(part, id, &old, &none) < 0) return 0;
+  const char *seal = json_string_value(json_object_get(old, "seal"));
+  if (!seal || strncmp(seal, "hmac-", 5) != 0) return 0;
+  if (seal_of(part, old, made) < 0) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for metadata");
+  if (same_text(seal, made)) return 0;
+  return mcg_fail(
+      err, MCG_UNAUTHORIZED,
+      "give the store the hmac_key that it was saved with, or remove the snapshot first",
+      "snapshot %s in %s is sealed with %s", id, part->directory,
+      part->key ? "another key, or damaged" : "a key");
+}
+
 /* Who sweeps may be quicker than our lock: then it is gone again, or theirs for a moment. */
 int mcg_part_create(const mcg_part *part, const char *id, char name[MCG_DATA_NAME_MAX], int *out,
                     mcg_error **err)
 {
   char random[27], path[MCG_DATA_NAME_MAX + 8];
+  if (check_key(part, id, err) < 0) return -1; /* again at the end: before all is packed */
   for (int i = 0; i < CREATE_TRIES; i++) {
     struct stat about;
     if (mcg_random_id(random, err) < 0) return -1;
@@ -373,9 +435,10 @@ static int commit_locked(const mcg_part *part, const char *id, const char *name,
 {
   char path[MCG_DATA_NAME_MAX + 8];
   json_int_t version;
+  if (check_key(part, id, err) < 0) return -1;
   auto_free char *old = old_data(part, id, &version);
   snprintf(path, sizeof path, "%s.new", name);
-  if (json_object_set_new(metadata, "version", json_integer(version + 1)) < 0)
+  if (json_object_set_new(metadata, "version", json_integer(version % NUMBER_MAX + 1)) < 0)
     return mcg_fail(err, MCG_NOMEM, NULL, "no memory for metadata");
   if (renameat(part->data_fd, path, part->data_fd, name) < 0 || fsync(part->data_fd) < 0)
     return failed(part, "put its data in place", err);

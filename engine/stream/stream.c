@@ -101,7 +101,6 @@ static void drop_packets(mcg_stream *stream)
 void mcg_stream_unref(mcg_stream *stream)
 {
   if (--stream->refs) return;
-  drop_packets(stream);
   mcg_stream_drop_sockets(stream);
   mcg_wire_fini(&stream->partial);
   mcg_error_free(stream->failure);
@@ -121,6 +120,7 @@ static void stream_shut(mcg_stream *stream)
   if (stream->has_poll) uv_close((uv_handle_t *)&stream->poll, stream_handle_closed);
   if (stream->has_timer) uv_close((uv_handle_t *)&stream->heartbeat, stream_handle_closed);
   stream->has_poll = stream->has_timer = false;
+  drop_packets(stream);
   if (stream->fd >= 0) {
     close(stream->fd);
     stream->shared->descriptors--;
@@ -221,11 +221,16 @@ void mcg_stream_close(mcg_stream *stream)
   if (!stream || stream->closed) return;
   stream->closed = true;
   stream_shut(stream);
-  mcg_error *closed = NULL; /* whoever still waits for a channel must not wait for ever */
+  auto_error mcg_error *closed = NULL; /* whoever waits for a channel must not wait for ever */
   mcg_fail(&closed, MCG_CANCELED, NULL, "the session was closed");
   each_channel(stream, closed);
-  mcg_error_free(closed);
   mcg_stream_unref(stream);
+}
+
+void mcg_stream_cut(mcg_stream *stream)
+{
+  if (stream && !stream->closed) stream->refs++;
+  mcg_stream_close(stream);
 }
 
 int mcg_stream_hold(const mcg_stream *stream)

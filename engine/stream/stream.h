@@ -39,6 +39,9 @@ int mcg_stream_open(mcg_engine *engine, int fd, mcg_carrier carrier,
                     mcg_stream **out, mcg_error **err) MCG_PARKS;
 /* Channels that are still held get on_lost with `canceled`; on_lost of the stream does not fire. */
 void mcg_stream_close(mcg_stream *stream);
+/* The same, but it stays in memory until mcg_stream_unref: whoever still asks it is told that it is gone. */
+void mcg_stream_cut(mcg_stream *stream);
+void mcg_stream_unref(mcg_stream *stream);
 /* A copy of its descriptor, the caller's: while it is open init does not know that the stream is closed.
  * -1: there is none. */
 int mcg_stream_hold(const mcg_stream *stream);

@@ -158,7 +158,6 @@ void mcg_stream_drop_sockets(mcg_stream *stream);
 /* channel.c: one with a number of its own. `flags` are of EXEC. NULL: no memory. */
 mcg_channel *mcg_channel_new(mcg_stream *stream, uint32_t flags, const mcg_channel_events *events,
                              void *data);
-void mcg_stream_unref(mcg_stream *stream);
 void mcg_channel_unref(mcg_channel *channel);
 mcg_channel *mcg_stream_find(mcg_stream *stream, uint32_t number);
 mcg_channel **mcg_stream_bucket(mcg_stream *stream, uint32_t number);

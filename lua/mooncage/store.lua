@@ -67,6 +67,10 @@ function Store:save(options)
     error("mooncage: store:save: give a session, or data", 2)
   end
   if options.session then
+    if self.tenant or self.store_prefix then
+      error(core.error("invalid", "store:save: a session is saved into its own part of the store",
+        "save it with the store itself, not with what `of` gives"), 2)
+    end
     return options.session:snapshot(options.id, {
       exclude = options.exclude, store = request(self).store,
     })

@@ -235,6 +235,25 @@ describe("the snapshots of", function()
       assert.equal("", support.host("ls " .. directory .. "/store/common/data"))
     end)
 
+    it("lists as damaged what no save has written", function()
+      with({ labels = { a = "b" } }, function(session)
+        for from, to in pairs {
+          ['"created_at":[^,]*'] = '"created_at":"x"', ['"labels":%b{}'] = '"labels":5',
+          ['"file_count":%d+'] = '"file_count":-1', ['"parent":[^,]*'] = '"parent":7',
+          ['"version":%d+'] = '"version":9223372036854775807',
+        } do
+          assert(session:snapshot "one")
+          local text = support.read_file(place "one.json"):gsub('"seal":"[^"]*",', "")
+          text = text:gsub(from, to)
+          support.write_file(directory .. "/text", text)
+          local sum = support.host("sha256sum < " .. directory .. "/text"):match "%x+"
+          text = text:gsub("^{", '{"seal":"sha256:' .. sum .. '",')
+          support.write_file(place "one.json", text)
+          assert.matches("metadata is not whole", store:list()[1].damaged)
+        end
+      end)
+    end)
+
     it("is found by another id's metadata under a name", function()
       with({}, function(session)
         assert(session:write("file", "of one"))
@@ -254,8 +273,16 @@ describe("the snapshots of", function()
         assert(session:restore "one")
         local _, err = store:show "one"
         assert.equal("protocol", err.code)
+        local another = mooncage.store.file { dir = directory .. "/store", hmac_key = "another" }
+        for _, each in ipairs { store, another } do -- who has it could no longer restore it
+          _, err = each:save { id = "one", data = "from elsewhere" }
+          assert.equal("unauthorized", err.code)
+        end
+        assert(session:restore "one")
+        assert(store:delete "one")
         assert(store:save { id = "one", data = "from elsewhere" })
         refused(session, "without a key")
+        assert(session:snapshot "one")
       end)
     end)
   end)
@@ -382,11 +409,15 @@ describe("the snapshots of", function()
         session:exec [[mkdir -p .aws build/sub deep/1/x deep/1/y sub
           for f in .env sub/.env build/sub/f a.o sub/b.o deep/1/x/f; do echo 1 > $f; done]]
         return true
-      end, { manifest = manifest, labels = { note = secret } }))
+      end, { manifest = manifest, labels = { note = secret, [secret] = "" } }))
       local data, metadata = assert(store:load "work")
       assert.is_nil(data:find(secret, 1, true))
       assert.is_nil(mooncage.json.encode(metadata):find(secret, 1, true))
-      assert.equal("***", metadata.labels.note)
+      assert.same({ note = "***", ["***"] = "" }, metadata.labels)
+      mooncage.secret "\169-and-more-of-it" -- the rest of the label is no text
+      metadata = assert(store:save { id = "own", data = "x",
+        labels = { [secret] = secret, cut = "\195\169-and-more-of-it" } })
+      assert.same({ ["***"] = "***", cut = "***" }, metadata.labels)
       assert(once({ id = "work", save = "never" }, function(session)
         assert.equal(secret, session:read ".netrc") -- put there again
         assert.equal(secret, session:read "a*b")
@@ -557,6 +588,17 @@ describe("the snapshots of", function()
         assert.is_nil(result)
         assert.equal("protocol", err.code)
         return true
+      end)
+    end)
+
+    it("have what a session leaves in its own part only", function()
+      with({}, function(session)
+        for _, part in ipairs { { tenant = "t" }, { store_prefix = "p" } } do
+          local of = store:of(part)
+          local ok, err = pcall(of.save, of, { id = "one", session = session })
+          assert.is_false(ok)
+          assert.equal("invalid", err.code)
+        end
       end)
     end)
 
