@@ -129,6 +129,24 @@ function policy.evaluate(path, text)
   return decide(path, "correct it there", chunk)
 end
 
+-- Looks at each file that is to be a policy while a configuration is read that holds for its bytes.
+local guard
+
+---Calls fn; files that are loaded as policies meanwhile must pass look(path, text), which throws.
+---@param look fun(path: string, text: string)?
+---@param fn function
+---@return any ... what fn returned
+function policy.guarded(look, fn, ...)
+  local before = guard
+  guard = look
+  local function leave(ok, ...)
+    guard = before
+    if not ok then error((...), 0) end
+    return ...
+  end
+  return leave(pcall(fn, ...))
+end
+
 ---The text of a policy, which nobody has looked at. One of ours may lie wherever it was installed.
 ---@param name_or_path string
 ---@param trusted boolean? it is to run in here
@@ -141,6 +159,7 @@ function policy.source(name_or_path, trusted)
     fail(fix and "invalid" or "not_found", "the policy " .. why,
       fix or "name a policy file that is there")
   end
+  if guard and not named then guard(path, text) end
   return text, path
 end
 

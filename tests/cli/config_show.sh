@@ -51,6 +51,35 @@ echo '-- changed' >>mooncage.lua
 check "a changed file is not trusted" gives 0 '' "mooncage run -- sh -c 'echo \$A'" 'has changed since'
 mkdir -p elsewhere && cp mooncage.lua elsewhere/ && mooncage -q config trust mooncage.lua >/dev/null
 check "nor is the same file elsewhere" gives 0 '' "cd elsewhere; mooncage run -- sh -c 'echo \$A'" 'is not used'
+mkdir -p linked && ln -s ../mooncage.lua linked/mooncage.lua
+check "nor is a link to it elsewhere" gives 0 '' "cd linked; mooncage run -- sh -c 'echo \$A'" 'is not used'
+check "which can be trusted by its own name" gives 0 local "cd linked; mooncage -q config trust mooncage.lua >out; mooncage run -- sh -c 'echo \$A'"
+rm -r linked
+
+# What a trusted configuration loads is trusted with it, as it stood.
+cp mooncage.lua mooncage.kept
+deny='return function() return function(c) return c.argv[1] ~= "rm", "not that" end end'
+echo "$deny" >p.lua
+config mooncage.lua $'local m = require "mooncage"\nreturn {\n  guardrail = m.policy "./p.lua" {}, manifest = "./m.lua" }'
+config m.lua 'return { files = { hello = "hi" } }'
+check "trust names the policies and the manifest, too" gives 0 "trusted as it stands: $PWD/mooncage.lua
+with it: $PWD/p.lua
+with it: $PWD/m.lua" 'mooncage config trust mooncage.lua' 'dofile'
+check "then they are used" gives 0 hi 'mooncage run -- cat hello'
+check "as what they are" gives 126 '' 'mooncage run -- rm x' 'not that'
+echo 'return function() return function() return true end end' >p.lua
+check "a policy that has changed is not loaded" gives 125 '' 'mooncage run -- rm x' 'mooncage.lua:3: ./p.lua is not loaded: it has changed since'
+echo "$deny" >p.lua
+check "until it is what it was" gives 0 hi 'mooncage run -- cat hello'
+config m.lua 'os.execute "touch escaped" return { files = { hello = "hi" } }'
+check "nor a manifest" gives 125 '' 'mooncage run -- cat hello' 'm.lua is not loaded: it has changed since'
+check "and nothing of it was run" gives 1 '' 'test -e escaped'
+config m.lua 'return { files = { hello = "hi" } }'
+config mooncage.lua 'return { guardrail = mooncage.policy("./" .. ("p") .. ".lua", { untrusted = true }) {} }'
+check "one that it does not name" gives 125 '' 'mooncage -q config trust mooncage.lua >out; mv p.lua q.lua; cp q.lua p.lua; echo -- >>p.lua; mooncage run -- true' 'say mooncage config trust ./p.lua'
+check "is trusted by itself" gives 0 hi 'mooncage -q config trust ./p.lua >out; mooncage run -- echo hi'
+check "the user's own configuration loads what it likes" gives 0 hi 'echo -- >>p.lua; mooncage --config mooncage.lua run -- echo hi'
+mv mooncage.kept mooncage.lua && rm p.lua q.lua m.lua
 chmod 666 "$XDG_STATE_HOME/mooncage/trusted"
 check "a list that others can write trusts nothing" gives 0 '' "mooncage run -- sh -c 'echo \$A'" 'written by others'
 check "and cannot be added to" gives 125 '' 'mooncage config trust mooncage.lua' 'written by others'

@@ -152,9 +152,12 @@ local function trust(line)
   if not added then return nil, err end
   if output.is_json() then return output.document(added) and exit.OK or exit.FAILED end
   output.say("trusted as it stands: %s\n", added.path)
+  for _, each in ipairs(added.with) do output.say("with it: %s\n", each.path) end
   if not added.path:match "/mooncage%.lua$" then
-    output.note "only a file named mooncage.lua is looked for in the working directory"
+    output.note "as a configuration only mooncage.lua is looked for in the working directory"
   end
+  output.note("this holds for what stands in these files now; files that they read by other means, "
+    .. "as with dofile, require or io.open, are not covered, and may change unasked")
   return exit.OK
 end
 

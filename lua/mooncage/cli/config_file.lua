@@ -109,7 +109,7 @@ local function thrown_error(path, line, thrown)
 end
 
 ---Lua's messages begin with the place: "@path:3: what". Ours name the path once.
-local function load_text(path, text, mooncage)
+local function load_text(path, text, mooncage, look)
   if text:sub(1, 1) == "\27" then
     return invalid(path .. ": is bytecode, not Lua text", "give the source text of the file")
   end
@@ -117,7 +117,7 @@ local function load_text(path, text, mooncage)
   local chunk, why = load(text, "@" .. path, "t", environment(path, mooncage))
   if not chunk then return invalid(why, "correct the Lua text there") end
   local line
-  local ok, value = xpcall(chunk, function(thrown)
+  local ok, value = require("mooncage.policy").guarded(look, xpcall, chunk, function(thrown)
     line = line_in(path)
     return thrown
   end)
@@ -132,14 +132,21 @@ end
 ---@param path string
 ---@param mooncage table the module, as the file sees it
 ---@param what string? what the file is; "configuration"
----@param text string? of the file, where it was read already
+---@param text string? of the file, where it was read already, and is trusted
+---@param look fun(path: string, text: string)? throws where the text is not to be run
 ---@return table? config, table? err
-function config_file.load(path, mooncage, what, text)
-  local why, there
-  if not text then
-    text, why, there = require("mooncage.cli.system").read_file(path, MOST, "operator")
+function config_file.load(path, mooncage, what, text, look)
+  if text then -- it holds for its bytes: what else it loads must, too
+    return load_text(path, text, mooncage, require("mooncage.cli.trust").must_hold)
   end
-  if text then return load_text(path, text, mooncage) end
+  local why, there
+  text, why, there = require("mooncage.cli.system").read_file(path, MOST, "operator")
+  if text then
+    local ok, refused = true, nil
+    if look then ok, refused = pcall(look, path, text) end
+    if not ok then return nil, refused end
+    return load_text(path, text, mooncage)
+  end
   if there then
     return invalid(("the %s: %s"):format(what or "configuration", why),
       "name an ordinary file of yours that nobody else can write (chmod go-w)")

@@ -36,12 +36,12 @@ function sandbox.say_ignored(flags)
 end
 
 ---Reads the configuration file, where there is one.
----@return table? config, table? err, string? path
+---@return table? config, table? err, string? path, boolean? trusted it is one of a directory
 local function from_file(flags)
   local source = sandbox.say_ignored(flags)
   if not source.path then return {} end
   local config, err = config_file.load(source.path, mooncage, nil, source.text)
-  return config, err, source.path
+  return config, err, source.path, source.text ~= nil
 end
 
 ---What the variables of --env-file and --env come to, the later over the earlier.
@@ -150,11 +150,13 @@ end
 -- The file that the manifest was read from, for errors about it.
 local manifest_file
 
----The manifest: a table, or a Lua file that returns one.
-local function set_manifest(config, flags)
+---The manifest: a table, or a Lua file that returns one. That of a trusted configuration must be
+---trusted, too.
+local function set_manifest(config, flags, trusted)
   local manifest = flags.manifest or config.manifest
   if type(manifest) ~= "string" then return true end
-  local loaded, err = config_file.load(manifest, mooncage, "manifest")
+  local look = trusted and not flags.manifest and require("mooncage.cli.trust").must_hold or nil
+  local loaded, err = config_file.load(manifest, mooncage, "manifest", nil, look)
   if not loaded then return nil, err end
   config.manifest, manifest_file = loaded, manifest
   return true
@@ -164,7 +166,7 @@ end
 ---@param flags table
 ---@return table? config, table? err, string? path of the configuration file
 function sandbox.config(flags)
-  local file, problem, path = from_file(flags)
+  local file, problem, path, trusted = from_file(flags)
   if not file then return nil, problem end
   local config = shallow(file)
   local placed, misplaced = set_backend(config, flags)
@@ -177,7 +179,7 @@ function sandbox.config(flags)
     if not environment then return nil, err end
     config.environment = environment
   end
-  local ok, wrong = set_manifest(config, flags)
+  local ok, wrong = set_manifest(config, flags, trusted)
   if not ok then return nil, wrong end
   if flags.workdir then config.working_directory = flags.workdir end
   if flags.project then config.project = assert(system.absolute(flags.project)) end

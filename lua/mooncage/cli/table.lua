@@ -467,7 +467,10 @@ local commands = {
         .. "it and the defaults below, and where each value came from. Secrets are not shown.",
       "trust lets the mooncage.lua of a directory be its configuration: a file that a repository "
         .. "brings along could undo the sandbox, so it is not used before. Read it first. A file "
-        .. "that has changed since is not trusted any more.",
+        .. "that has changed since is not trusted any more. That goes for the files that it names "
+        .. "with mooncage.policy and as its manifest, too: they are trusted with it. One whose "
+        .. "name it makes up while it runs is trusted in the same way. What it reads by other means "
+        .. "(dofile, require) is not covered.",
     },
     flags = { flags.sandbox, flags.view },
     takes = "action",
