@@ -299,17 +299,24 @@ static bool beneath(const char *inner, const char *outer)
   return len == 1 || inner[len] == '/' || inner[len] == '\0';
 }
 
-/* The real path of the nearest thing above it that is there. */
+/* Where it is, or will be: what is not there is going to be directories, which ".." leads out of. */
 static bool real_place(const char *place, char out[PATH_MAX])
 {
-  auto_free char *copy = strdup(place);
-  while (copy && *copy) {
-    if (realpath(copy, out)) return true;
-    char *slash = strrchr(copy, '/');
-    if (!slash || slash == copy) break;
-    *slash = '\0';
+  char next[PATH_MAX];
+  strcpy(out, "/");
+  for (const char *at = place; *at;) {
+    size_t len = strcspn(at, "/");
+    if (len == 2 && memcmp(at, "..", 2) == 0) {
+      char *slash = strrchr(out, '/');
+      slash[slash == out] = '\0';
+    } else if (len && !(len == 1 && *at == '.')) {
+      int n = snprintf(next, sizeof next, "%s/%.*s", out[1] ? out : "", (int)len, at);
+      if (n < 0 || (size_t)n >= sizeof next) return false;
+      if (!realpath(next, out)) strcpy(out, next);
+    }
+    at += len + (at[len] == '/');
   }
-  return false;
+  return true;
 }
 
 const char *mcg_bind_over(const char *place, const mcg_bind *binds, size_t count)

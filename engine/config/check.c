@@ -48,16 +48,24 @@ static int wrong(const json_t *value, const char *wanted, const mcg_where *where
                         value ? type_name(value) : "nothing");
 }
 
+bool mcg_is_table(const json_t *value)
+{
+  return json_is_object(value) || (json_is_array(value) && json_array_size(value) == 0);
+}
+
+bool mcg_is_list(const json_t *value)
+{
+  return json_is_array(value) || (json_is_object(value) && json_object_size(value) == 0);
+}
+
 int mcg_check_object(const json_t *value, const mcg_where *where, mcg_error **err)
 {
-  bool empty_list = json_is_array(value) && json_array_size(value) == 0; /* Lua's {} */
-  return json_is_object(value) || empty_list ? 0 : wrong(value, "a table", where, err);
+  return mcg_is_table(value) ? 0 : wrong(value, "a table", where, err);
 }
 
 int mcg_check_list(const json_t *value, const mcg_where *where, mcg_error **err)
 {
-  bool empty_table = json_is_object(value) && json_object_size(value) == 0; /* Lua's {} */
-  return json_is_array(value) || empty_table ? 0 : wrong(value, "a list", where, err);
+  return mcg_is_list(value) ? 0 : wrong(value, "a list", where, err);
 }
 
 int mcg_check_keys(const json_t *value, const char *const *known, const mcg_where *where,
@@ -145,4 +153,33 @@ int mcg_check_mode(const json_t *value, const mcg_where *where, unsigned *out, m
     return mcg_check_fail(where, err, "write it as \"0644\"", "\"%s\" is not an octal mode", text);
   *out = (unsigned)mode;
   return 0;
+}
+
+void mcg_path_clean(char *path)
+{
+  char *out = path;
+  const char *at = path;
+  if (*at == '/') *out++ = '/';
+  char *first = out;
+  while (*at) {
+    size_t len = strcspn(at, "/");
+    if (len > 1 || (len == 1 && *at != '.')) {
+      if (out > first) *out++ = '/';
+      memmove(out, at, len);
+      out += len;
+    }
+    at += len + (at[len] == '/');
+  }
+  if (out == path && *path) *out++ = '.';
+  *out = '\0';
+}
+
+bool mcg_path_climbs(const char *path)
+{
+  for (const char *at = path; *at;) {
+    size_t len = strcspn(at, "/");
+    if (len == 2 && memcmp(at, "..", 2) == 0) return true;
+    at += len + (at[len] == '/');
+  }
+  return false;
 }

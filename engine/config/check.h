@@ -19,9 +19,12 @@ char *mcg_where_text(const mcg_where *where); /* fresh; NULL when memory is out 
 int mcg_check_fail(const mcg_where *where, mcg_error **err, const char *fix, const char *format,
                    ...) __attribute__((format(printf, 4, 5)));
 
+/* Lua's {} is both. */
+bool mcg_is_table(const json_t *value);
+bool mcg_is_list(const json_t *value);
+
 int mcg_check_object(const json_t *value, const mcg_where *where, mcg_error **err);
-int mcg_check_list(const json_t *value, const mcg_where *where,
-                   mcg_error **err); /* {} is empty too */
+int mcg_check_list(const json_t *value, const mcg_where *where, mcg_error **err);
 /* An object whose keys are all among the NULL-terminated `known`. */
 int mcg_check_keys(const json_t *value, const char *const *known, const mcg_where *where,
                    mcg_error **err);
@@ -37,5 +40,10 @@ int mcg_check_bytes(const json_t *value, const mcg_where *where, char **out, siz
                     mcg_error **err);
 /* Permission bits: a number, or text in octal ("0644"). */
 int mcg_check_mode(const json_t *value, const mcg_where *where, unsigned *out, mcg_error **err);
+
+/* Paths are compared as text: each has one spelling. In place, "/a//b/./c/" becomes "/a/b/c". */
+void mcg_path_clean(char *path);
+/* Has it a component ".."? Of such the text says little of where it leads. */
+bool mcg_path_climbs(const char *path);
 
 #endif

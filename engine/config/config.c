@@ -179,6 +179,26 @@ static int extend_path(mcg_config *config, mcg_error **err)
   return mcg_environment_set(&config->environment, whole, strlen(whole), err);
 }
 
+/* One that is relative is the backend's to refuse. */
+static int read_directory(mcg_config *config, const mcg_where *candidate, mcg_error **err)
+{
+  const char *text = NULL, *own = NULL;
+  if (mcg_optional_string(config->root, "working_directory", NULL, &text, err) < 0 ||
+      mcg_optional_string(config->plan.options, "working_directory", candidate, &own, err) < 0)
+    return -1;
+  const mcg_where where = {.up = own ? candidate : NULL, .key = "working_directory"};
+  if (own) text = own;
+  if (!text) return 0;
+  if (mcg_path_climbs(text))
+    return mcg_check_fail(&where, err, "write the path that you mean, without \"..\"",
+                          "\"%s\" has \"..\" in it", text);
+  config->directory = strdup(text);
+  if (!config->directory) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the configuration");
+  mcg_path_clean(config->directory);
+  config->plan.working_directory = config->directory;
+  return 0;
+}
+
 /* The candidate's own word goes over the config's. */
 static int read_defaults(mcg_config *config, const mcg_where *at, mcg_error **err)
 {
@@ -186,10 +206,7 @@ static int read_defaults(mcg_config *config, const mcg_where *at, mcg_error **er
   const mcg_where outer = {.key = "environment"}, backend = {.key = "backend"};
   const mcg_where candidate = {.up = at ? at : &backend, .key = "options"},
                   inner = {.up = &candidate, .key = "environment"};
-  if (mcg_optional_string(config->root, "working_directory", NULL, &config->plan.working_directory,
-                          err) < 0 ||
-      mcg_optional_string(options, "working_directory", &candidate, &config->plan.working_directory,
-                          err) < 0 ||
+  if (read_directory(config, &candidate, err) < 0 ||
       mcg_optional_string(config->root, "user", NULL, &config->user, err) < 0 ||
       mcg_optional_string(options, "user", &candidate, &config->user, err) < 0)
     return -1;
@@ -278,11 +295,15 @@ static int bind_from_table(const json_t *table, const mcg_where *where, mcg_bind
   return mcg_optional_string(table, "target", where, &out->target, err);
 }
 
-static bool has_dots(const char *path)
+/* The target is compared with other places inside. */
+static int clean_target(mcg_config *config, mcg_bind *bind, mcg_error **err)
 {
-  for (const char *at = path; (at = strstr(at, "/..")); at += 3)
-    if (at[3] == '/' || at[3] == '\0') return true;
-  return false;
+  char *copy = strdup(bind->target);
+  if (!copy) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the configuration");
+  config->bind_texts[config->bind_text_count++] = copy;
+  mcg_path_clean(copy);
+  bind->target = copy;
+  return 0;
 }
 
 static int read_binds(mcg_config *config, mcg_error **err)
@@ -295,7 +316,7 @@ static int read_binds(mcg_config *config, mcg_error **err)
     return mcg_check_fail(&where, err, "bind a directory that holds them", "more than %d",
                           BINDS_MAX);
   config->binds = calloc(count, sizeof *config->binds);
-  config->bind_texts = calloc(count, sizeof *config->bind_texts);
+  config->bind_texts = calloc(count, 2 * sizeof *config->bind_texts);
   if (!config->binds || !config->bind_texts)
     return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the configuration");
   for (size_t i = 0; i < count; i++) {
@@ -305,13 +326,14 @@ static int read_binds(mcg_config *config, mcg_error **err)
     int rc = json_is_string(item) ? bind_from_text(config, json_string_value(item), &at, bind, err)
                                   : bind_from_table(item, &at, bind, err);
     if (rc < 0) return -1;
-    if (*bind->source != '/' || *bind->target != '/' || has_dots(bind->source) ||
-        has_dots(bind->target))
+    if (*bind->source != '/' || *bind->target != '/' || mcg_path_climbs(bind->source) ||
+        mcg_path_climbs(bind->target))
       return mcg_check_fail(&at, err, "write absolute paths without \"..\"",
                             "%s cannot be bound to %s", bind->source, bind->target);
     if (access(bind->source, F_OK) < 0)
       return mcg_fail(err, MCG_NOT_FOUND, "make it first, or name what is there",
                       "binds[%zu]: %s does not exist on the host", i + 1, bind->source);
+    if (clean_target(config, bind, err) < 0) return -1;
   }
   config->plan.binds = config->binds;
   config->plan.bind_count = count;
@@ -462,6 +484,7 @@ void mcg_config_free(mcg_config *config)
   mcg_environment_free(config->environment);
   for (size_t i = 0; i < config->bind_text_count; i++) free(config->bind_texts[i]);
   free(config->bind_texts);
+  free(config->directory);
   free(config->binds);
   mcg_manifest_free(config->manifest);
   mcg_policy_unref(config->policy);

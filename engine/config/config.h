@@ -15,8 +15,9 @@ typedef struct mcg_config {
   const json_t *labels; /* or NULL */
   char **environment;   /* owned, NULL-terminated "NAME=value" */
   mcg_bind *binds;      /* owned: plan.binds */
-  char **bind_texts;    /* owned: what "SRC:DST" was cut into */
+  char **bind_texts;    /* owned: what "SRC:DST" was cut into, and targets */
   size_t bind_text_count;
+  char *directory;                  /* owned: plan.working_directory */
   json_t *no_options;               /* owned: what plan.options is when none were given */
   unsigned max_sessions, pool_size; /* 0: no limit, no pool */
   int64_t ttl_ms;                   /* 0: none */

@@ -16,15 +16,8 @@ static int check_path(const char *path, const mcg_where *where, mcg_error **err)
   if (!*path || *path == '/' || strlen(path) >= PATH_MAX)
     return mcg_check_fail(where, err, "write a relative path", "\"%s\" is not a path beneath it",
                           path);
-  for (const char *part = path; *part;) {
-    size_t len = strcspn(part, "/");
-    if (len == 2 && memcmp(part, "..", 2) == 0)
-      return mcg_check_fail(where, err, "leave \"..\" out", "\"%s\" could leave the workspace",
-                            path);
-    part += len;
-    part += *part == '/';
-  }
-  return 0;
+  if (!mcg_path_climbs(path)) return 0;
+  return mcg_check_fail(where, err, "leave \"..\" out", "\"%s\" could leave the workspace", path);
 }
 
 static mcg_manifest_entry *add(mcg_manifest *m, mcg_entry_kind kind, mcg_error **err)
@@ -248,8 +241,11 @@ mcg_manifest *mcg_manifest_parse(const json_t *value, mcg_error **err)
            read_list(m, value, "archives", read_copy, &root, err) == 0 &&
            read_list(m, value, "git", read_git, &root, err) == 0 &&
            read_files(m, value, &root, err) == 0 && read_environment(m, value, &root, err) == 0 &&
-           mcg_manifest_read_users(m, value, &root, err) == 0)
+           mcg_manifest_read_users(m, value, &root, err) == 0) {
+    /* What is ephemeral is kept out of snapshots by its path. */
+    for (size_t i = 0; i < m->count; i++) mcg_path_clean(m->entries[i].path);
     return m;
+  }
   mcg_manifest_free(m);
   return NULL;
 }

@@ -14,8 +14,8 @@ static bool type_fits(const json_t *value, mcg_type type)
   case MCG_T_NUMBER: return json_is_number(value);
   case MCG_T_STRING:
     return json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value);
-  case MCG_T_LIST: return json_is_array(value) || json_object_size(value) == 0;
-  case MCG_T_MAP: return json_is_object(value) || (json_is_array(value) && !json_array_size(value));
+  case MCG_T_LIST: return mcg_is_list(value);
+  case MCG_T_MAP: return mcg_is_table(value);
   }
   return false;
 }

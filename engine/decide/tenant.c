@@ -230,8 +230,8 @@ static int join_lists(json_t *wanted, const char *key, const json_t *value, cons
                       mcg_error **err)
 {
   if (mcg_check_list(value, where, err) < 0) return -1;
-  json_t *both = json_copy(json_object_get(wanted, key));
-  if (!both) both = json_array();
+  const json_t *base = json_object_get(wanted, key); /* {} is no array to add to */
+  json_t *both = json_is_array(base) ? json_copy((json_t *)base) : json_array();
   for (size_t i = 0; i < json_array_size(value); i++)
     if (!mcg_tenant_in_list(both, json_array_get(value, i)))
       json_array_append(both, json_array_get(value, i));

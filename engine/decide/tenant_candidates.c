@@ -66,7 +66,7 @@ static bool is_selection(const json_t *list, const json_t *of)
 {
   for (size_t i = 0; i < json_array_size(list); i++)
     if (!mcg_tenant_in_list(of, json_array_get(list, i))) return false;
-  return json_is_array(list) || json_object_size(list) == 0; /* Lua's {} is either */
+  return mcg_is_list(list);
 }
 
 /* May a tenant have `value` (NULL: nothing) where the configuration says `was`? */

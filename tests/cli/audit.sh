@@ -204,6 +204,8 @@ for place in /proc/nothing /dev/full "$work/fifo" "$work/link" "$work/second" "$
 done
 check "no log where the sandbox may write" gives 2 '' \
   "mkdir -p '$work/own'; mooncage run --audit '$work/own/a.jsonl' --bind '$work/own:/own:rw' -- true" 'may write'
+check "nor where it leads by what is not there yet" gives 2 '' \
+  "mooncage run --audit '$work/none/../own/a.jsonl' --bind '$work/own:/own:rw' -- true" 'may write'
 check "nor anchors of logs where it may" gives 2 '' \
   "mooncage run --audit '$work/own/a.jsonl' --bind \"\$(dirname \"\$audits\")/anchors:/own:rw\" -- true" 'anchors of logs'
 check "a log has a name" gives 2 '' "mooncage run --audit '' -- true" '--audit: is empty'

@@ -401,6 +401,7 @@ describe("the snapshots of", function()
         files = {
           [".netrc"] = { content = secret, ephemeral = true },
           ["a*b"] = { content = secret, ephemeral = true }, ["aXb"] = "kept",
+          ["d//./e"] = { content = secret, ephemeral = true },
         },
         environment = { TOKEN = mooncage.secret(secret) },
       }
@@ -421,8 +422,8 @@ describe("the snapshots of", function()
       assert(once({ id = "work", save = "never" }, function(session)
         assert.equal(secret, session:read ".netrc") -- put there again
         assert.equal(secret, session:read "a*b")
-        assert.equal("./.aws ./.netrc ./a*b ./aXb ./deep ./deep/1 ./deep/1/y ./sub ./sub/.env ",
-          session:exec("find . -mindepth 1 | LC_ALL=C sort | tr '\\n' ' '").stdout)
+        assert.equal(".aws .netrc a*b aXb d d/e deep deep/1 deep/1/y sub sub/.env ",
+          session:exec("find -mindepth 1 -printf '%P\\n' | LC_ALL=C sort | tr '\\n' ' '").stdout)
         return true
       end, { manifest = manifest }))
     end)
@@ -459,6 +460,8 @@ describe("the snapshots of", function()
       for _, more in ipairs {
         { backend = mooncage.subprocess { working_directory = mine } },
         { backend = mooncage.jail { binds = { mine .. ":/m:rw" }, working_directory = "/m" } },
+        { backend = mooncage.jail { binds = { mine .. ":/m:rw" }, working_directory = "//m/." } },
+        { backend = mooncage.jail { binds = { mine .. ":/./m/:rw" }, working_directory = "/m" } },
         { project = mine },
       } do
         more.snapshot_store = store

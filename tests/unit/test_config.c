@@ -1,6 +1,7 @@
 /* Configuration: what is taken, what is refused and how the refusal reads. */
 #include "config/config.h"
 #include "audit/audit.h"
+#include "config/manifest_parts.h"
 #include "host.h"
 
 typedef struct refused {
@@ -47,6 +48,12 @@ static const refused refusals[] = {
      "rw"},
     {"{\"backend\":{\"id\":\"jail\",\"options\":{\"binds\":[\"/nonexistent-mcg:/x\"]}}}",
      MCG_NOT_FOUND, "/nonexistent-mcg", NULL},
+    {"{\"backend\":{\"id\":\"jail\",\"options\":{\"binds\":\"/usr:/x\"}}}", MCG_INVALID,
+     "backend.options.binds: expected a list", "list"},
+    {"{\"candidates\":[{\"id\":\"jail\",\"options\":{\"path\":7}}]}", MCG_INVALID,
+     "candidates[1].options.path: expected a list", "list"},
+    {"{\"backend\":{\"id\":\"jail\",\"options\":{\"environment\":true}}}", MCG_INVALID,
+     "backend.options.environment: expected a table", "table"},
     {"{\"backend\":\"jail\",\"candidates\":[]}", MCG_INVALID, "candidates", NULL},
     {"{\"candidates\":[\"jail\",\"subprocess\"]}", MCG_INVALID, "nobody to choose", NULL},
     {"{\"candidates\":[]}", MCG_NO_CANDIDATE, "empty", NULL},
@@ -69,6 +76,14 @@ static const refused refusals[] = {
     {"{\"tenant\":{\"base64\":\"YQBi\"}}", MCG_INVALID, "tenant: it holds bytes that are no text",
      NULL},
     {"{\"working_directory\":\"/a\\u0000b\"}", MCG_INVALID, NULL, NULL},
+    {"{\"working_directory\":\"/a/../b\"}", MCG_INVALID,
+     "working_directory: \"/a/../b\" has \"..\"", "without"},
+    {"{\"working_directory\":\"..\"}", MCG_INVALID, "working_directory: \"..\" has", "without"},
+    {"{\"candidates\":[{\"id\":\"jail\",\"options\":{\"working_directory\":\"/a/..\"}}]}",
+     MCG_INVALID, "options.working_directory: \"/a/..\" has", "without"},
+    {"{\"working_directory\":5,\"backend\":{\"id\":\"jail\",\"options\":{\"working_directory\":"
+     "\"/a\"}}}",
+     MCG_INVALID, "working_directory: expected a string", NULL},
     {"{\"ttl_s\":-1}", MCG_INVALID, "ttl_s", NULL},
     {"{\"capture_live_cost\":1}", MCG_INVALID, "capture_live_cost: expected true or false", NULL},
     {"{\"labels\":{\"a\":5}}", MCG_INVALID, "labels.a", NULL},
@@ -192,6 +207,52 @@ static void candidate_goes_over_config(void **state)
   mcg_config_free(config);
 }
 
+/* What is compared as text is written in one way, whatever was given. */
+static void paths_have_one_spelling(void **state)
+{
+  (void)state;
+  static const char *const spelled[][2] = {
+      {"/", "/"},
+      {"//", "/"},
+      {"/.", "/"},
+      {"/b", "/b"},
+      {"/b/", "/b"},
+      {"//b", "/b"},
+      {"/./b", "/b"},
+      {"/b/.", "/b"},
+      {"/b//c", "/b/c"},
+      {"/./b/././c//", "/b/c"},
+      {"/.b/..c/d.", "/.b/..c/d."},
+      {"/b/.../c", "/b/.../c"},
+  };
+  for (size_t i = 0; i < sizeof spelled / sizeof *spelled; i++) {
+    const char *given = spelled[i][0], *wanted = spelled[i][1];
+    char *text = mcg_format("{\"working_directory\":\"%s\"}", given);
+    mcg_config *config = taken(text);
+    assert_string_equal(config->plan.working_directory, wanted);
+    mcg_config_free(config);
+    free(text);
+    text = mcg_format("{\"working_directory\":\"/x\",\"backend\":{\"id\":\"jail\",\"options\":{"
+                      "\"working_directory\":\"%s\",\"binds\":[\"/usr:%s:rw\",{\"source\":\"/usr\","
+                      "\"target\":\"%s\"}]}}}",
+                      given, given, given);
+    config = taken(text);
+    assert_string_equal(config->plan.working_directory, wanted);
+    assert_string_equal(config->plan.binds[0].target, wanted);
+    assert_string_equal(config->plan.binds[1].target, wanted);
+    mcg_config_free(config);
+    free(text);
+  }
+  mcg_config *config =
+      taken("{\"manifest\":{\"files\":{\"./a//b\":\"\"},\"directories\":[\"c/./d/\"]}}");
+  assert_string_equal(config->manifest->entries[0].path, "c/d");
+  assert_string_equal(config->manifest->entries[1].path, "a/b");
+  mcg_config_free(config);
+  config = taken("{\"backend\":{\"id\":\"jail\",\"options\":{\"binds\":[\"/usr//\"]}}}");
+  assert_string_equal(config->plan.binds[0].target, "/usr");
+  mcg_config_free(config);
+}
+
 static void subprocess_takes_no_defaults(void **state)
 {
   (void)state;
@@ -242,6 +303,7 @@ int main(void)
       cmocka_unit_test(has_defaults),
       cmocka_unit_test(disk_follows_memory),
       cmocka_unit_test(candidate_goes_over_config),
+      cmocka_unit_test(paths_have_one_spelling),
       cmocka_unit_test(subprocess_takes_no_defaults),
       cmocka_unit_test(lua_empty_tables_are_fine),
       cmocka_unit_test(headers_are_secrets),

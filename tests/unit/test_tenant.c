@@ -52,6 +52,9 @@ static const kept tightened[] = {
     {"{\"requirements\":{\"capabilities\":[\"gpu\"]}}",
      "{\"requirements\":{\"capabilities\":[\"pty\"]}}",
      "{\"requirements\":{\"capabilities\":[\"gpu\",\"pty\"]}}"},
+    {"{\"requirements\":{\"capabilities\":{},\"not_backends\":[]}}", /* Lua's {} is either */
+     "{\"requirements\":{\"capabilities\":[\"pty\"],\"not_backends\":[\"jail\"]}}",
+     "{\"requirements\":{\"capabilities\":[\"pty\"],\"not_backends\":[\"jail\"]}}"},
     {"{\"backend\":\"jail\"}", "{\"candidates\":[\"jail\"]}", "{\"candidates\":[\"jail\"]}"},
     {"{\"candidates\":[{\"id\":\"jail\",\"name\":\"a\"},{\"id\":\"jail\",\"name\":\"b\"},"
      "\"subprocess\"]}",
@@ -202,6 +205,10 @@ static const refused loosened[] = {
      "{\"credentials\":{\"jail\":{\"profile\":\"packages\"}}}", MCG_INVALID, "looser"},
     {"{\"backend\":{\"id\":\"jail\",\"options\":{\"binds\":[\"/a:/a\"]}}}",
      "{\"credentials\":{\"jail\":{\"binds\":[\"/a:/a:rw\"]}}}", MCG_INVALID, "jail.binds"},
+    {"{}", "{\"credentials\":{\"jail\":{\"binds\":\"/tmp:/host\"}}}", MCG_INVALID,
+     "credentials.jail.binds: a tenant cannot set it"}, /* no list is no empty one */
+    {"{}", "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"path\":7}}]}", MCG_INVALID,
+     "candidates[1].options.path"},
     {"{\"backend\":\"subprocess\"}",
      "{\"credentials\":{\"subprocess\":{\"inherit_env\":[\"AWS_SECRET\"]}}}", MCG_INVALID,
      "subprocess.inherit_env: a tenant cannot set it"},
