@@ -161,8 +161,12 @@ int main(int argc, char **argv)
   int status = lua_cpcall(L, run, argv) == 0 ? -1 : failed(L);
   mcg_lua *host = mcg_lua_host(L);
   if (host) {
-    if (status < 0) status = host->exit_status;
-    if (!may_just_leave(host)) mcg_lua_host_close(host);
+    if (status < 0) {
+      fflush(stdout); /* what is called from here on may have to be interrupted */
+      mcg_lua_host_leave(host);
+      status = host->exit_status;
+    }
+    if (host->unclosed || !may_just_leave(host)) mcg_lua_host_close(host);
   }
 #ifdef __SANITIZE_ADDRESS__
   lua_close(L); /* for the leak checker; otherwise the kernel is faster */

@@ -56,6 +56,7 @@ struct mcg_task {
   bool waited;
   bool
       inside; /* it answers the engine, or was spawned by one that does: its commands fire no hooks */
+  bool dropped; /* it was the script's, which is over: it is not resumed any more */
   void (*cancel)(mcg_task *task, void *what); /* ends the wait it is in */
   void *what;
   struct mcg_join *join;      /* the tasks it waits for, or NULL */
@@ -79,8 +80,14 @@ struct mcg_lua {
   bool closing;         /* Lua is not entered any more */
   bool let_go;          /* of a session that was not closed: it may still be closing */
   bool exiting;         /* os.exit was called: no task is resumed */
+  bool leaving;         /* the script is over: what answers the engine goes on for a while */
   int exit_status;
-  unsigned lost; /* tasks that threw and were collected unasked */
+  unsigned deciders; /* sessions that have functions, and choices */
+  unsigned
+      waited_for; /* those among them whose functions have answered all that was asked, in time */
+  unsigned unclosed;   /* sessions that are being closed because the script is over */
+  uv_timer_t patience; /* with that */
+  unsigned lost;       /* tasks that threw and were collected unasked */
   int live_ref, log_ref, pump_ref, signals_ref, decide_ref;
   struct mcg_lua_stranger *strangers; /* every userdata that holds one */
   lua_State *decision;                /* of one that was made; NULL: none, or it is being used */
@@ -107,6 +114,10 @@ void mcg_lua_wake(mcg_lua *host);
 void mcg_lua_rest(mcg_lua *host); /* what woke it was done at once: unless there is more */
 /* Turns the loop once. False: nothing is left that could ever happen. */
 bool mcg_lua_turn(mcg_lua *host);
+/* The script is over: its tasks are dropped, and what it left open is closed, as far as that goes in a
+ * few seconds, while hooks and other functions of a configuration can still be called. Where there
+ * are none it does nothing; mcg_lua_host_close ends what is left. */
+void mcg_lua_host_leave(mcg_lua *host);
 /* Ends everything: cancels, closes sessions, frees. Lua is not entered. Idempotent. */
 void mcg_lua_host_close(mcg_lua *host);
 /* Runs `fn` with `ctx` as light userdata, protected, on the state that turns the loop. 0, or the
@@ -144,6 +155,7 @@ int mcg_lua_task_sleep(lua_State *L);
 int mcg_lua_task_current(lua_State *L);
 int mcg_lua_tasks(lua_State *L);
 void mcg_lua_task_cancel(mcg_task *task);
+void mcg_lua_tasks_drop(mcg_lua *host); /* those that answer the engine go on */
 void mcg_lua_run_ready(mcg_lua *host);
 /* From the loop: begins it at once when it is the only one that is ready; else it has its turn. */
 void mcg_lua_task_now(mcg_task *task);
@@ -270,9 +282,10 @@ void mcg_lua_deciders_drop(const mcg_deciders *deciders); /* the engine did not 
 /* A task that answers the engine closes the session: nobody shall wait for the one, and the other for
  * the first. Answers what is open about it. */
 void mcg_lua_questions_settle(mcg_lua *host, const mcg_session *session);
-void mcg_lua_question_end(mcg_task *task); /* its task is over: what it returned is the answer */
-void mcg_lua_questions_end(mcg_lua *host); /* all of them, with `canceled` */
-int mcg_lua_decide(lua_State *L);          /* core.decide */
+void mcg_lua_question_end(mcg_task *task);  /* its task is over: what it returned is the answer */
+void mcg_lua_question_drop(mcg_task *task); /* its task is not resumed any more: `canceled` */
+void mcg_lua_questions_end(mcg_lua *host);  /* all of them, the same way */
+int mcg_lua_decide(lua_State *L);           /* core.decide */
 /* What the task that starts a command adds to it: whose tool it is, that no hook is told. */
 void mcg_lua_spec_by_task(const mcg_lua *host, const mcg_session *session, mcg_exec_spec *spec);
 /* Of whatever was thrown: an error table keeps its code. Its metamethods are not asked. */
@@ -333,6 +346,9 @@ int mcg_lua_terminal_open(lua_State *L); /* pushes the table `terminal` */
 void mcg_lua_terminal_restore(mcg_lua *host);
 int mcg_lua_on_signal(lua_State *L);
 void mcg_lua_signals_close(mcg_lua *host);
+/* From now on Lua that does not come back to the loop for this long is interrupted, and where that does
+ * not help the process ends. 0: not any more. */
+void mcg_lua_signals_watch(mcg_lua *host, unsigned seconds);
 void mcg_lua_log(void *host, mcg_log_level level, const char *message);
 void mcg_lua_log_deliver(mcg_lua *host);
 void mcg_lua_log_free(mcg_lua *host);

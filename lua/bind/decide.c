@@ -24,6 +24,7 @@ struct mcg_lua_deciders { /* of one session */
   mcg_lua *host;
   int functions;      /* in the registry */
   unsigned strangers; /* the kinds that a stranger's policy answers */
+  bool left_behind;   /* somebody did not answer in time, and may never */
 };
 
 /* ---- errors of Lua, for the engine -------------------------------------------------------- */
@@ -382,13 +383,18 @@ static mcg_task *task_of(const mcg_lua *host, const mcg_question *question)
 
 static void on_abandoned(void *data, mcg_question *open)
 {
-  mcg_task *task = task_of(((struct mcg_lua_deciders *)data)->host, open);
+  struct mcg_lua_deciders *d = data;
+  mcg_task *task = task_of(d->host, open);
+  if (!d->left_behind) d->host->waited_for--;
+  d->left_behind = true;
   if (task) mcg_lua_task_cancel(task);
 }
 
 static void on_release(void *data)
 {
   struct mcg_lua_deciders *d = data;
+  d->host->deciders--;
+  if (!d->left_behind) d->host->waited_for--;
   if (!d->host->closing) {
     lua_State *L = d->host->L;
     lua_rawgeti(L, LUA_REGISTRYINDEX, d->functions);
@@ -432,7 +438,9 @@ bool mcg_lua_deciders(lua_State *L, int functions, mcg_deciders *out)
     luaL_unref(L, LUA_REGISTRYINDEX, ref);
     luaL_error(L, "mooncage: not enough memory");
   }
-  *d = (struct mcg_lua_deciders){host, ref, strangers};
+  *d = (struct mcg_lua_deciders){host, ref, strangers, false};
+  host->deciders++;
+  host->waited_for++;
   *out = (mcg_deciders){.size = sizeof *out,
                         .asks = asks,
                         .data = d,
@@ -499,11 +507,15 @@ void mcg_lua_question_end(mcg_task *task)
     mcg_error_free(error);
 }
 
+void mcg_lua_question_drop(mcg_task *task)
+{
+  if (!task->question) return;
+  mcg_answer_error(take_question(task), mcg_error_new(MCG_CANCELED, "Lua is being left", NULL));
+}
+
 void mcg_lua_questions_end(mcg_lua *host)
 {
-  for (mcg_task *task = host->live; task; task = task->older)
-    if (task->question)
-      mcg_answer_error(take_question(task), mcg_error_new(MCG_CANCELED, "Lua is being left", NULL));
+  for (mcg_task *task = host->live; task; task = task->older) mcg_lua_question_drop(task);
 }
 
 void mcg_lua_spec_by_task(const mcg_lua *host, const mcg_session *session, mcg_exec_spec *spec)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PATIENCE_S 5 /* with hooks at the end of a script; docs/hooks.md says so */
+
 static const char HOST_KEY = 0;
 
 mcg_lua *mcg_lua_host(lua_State *L)
@@ -117,6 +119,48 @@ void mcg_lua_push_maker(lua_State *L, int ref, const char *text)
   lua_call(L, 0, 1);
   lua_pushvalue(L, -1);
   lua_rawseti(L, LUA_REGISTRYINDEX, ref);
+}
+
+static void patience_ends(uv_timer_t *timer)
+{
+  uv_timer_stop(timer);
+}
+
+static void one_closed(void *data, mcg_error *error)
+{
+  ((mcg_lua *)data)->unclosed--;
+  mcg_error_free(error); /* nobody is left to hear it, as below */
+}
+
+/* Said again after each turn: what was being opened as the script ended is there later. */
+static void close_open(mcg_lua *host)
+{
+  for (mcg_lua_session *s = host->sessions; s; s = s->older) {
+    mcg_error *refused = NULL;
+    if (!s->session || s->closed) continue;
+    s->closed = true;
+    host->unclosed++;
+    if (mcg_session_close(s->session, one_closed, host, &refused) < 0) one_closed(host, refused);
+  }
+}
+
+void mcg_lua_host_leave(mcg_lua *host)
+{
+  if (host->closing || !host->deciders) return;
+  uv_handle_t *patience = (uv_handle_t *)&host->patience;
+  mcg_lua_terminal_restore(host);
+  mcg_lua_tasks_drop(host);
+  host->leaving = true;
+  host->exiting = false;
+  uv_timer_init(&host->loop, &host->patience);
+  uv_timer_start(&host->patience, patience_ends, PATIENCE_S * 1000, 0);
+  mcg_lua_signals_watch(host, PATIENCE_S + 1);
+  for (close_open(host); host->unclosed || host->waited_for; close_open(host)) {
+    if (host->exiting || !uv_is_active(patience)) break;
+    mcg_lua_turn(host);
+  }
+  mcg_lua_signals_watch(host, 0);
+  uv_close(patience, NULL);
 }
 
 static void closed(void *data, mcg_error *error)

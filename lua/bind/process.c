@@ -28,6 +28,7 @@ struct mcg_lua_process {
   int pid;
   bool over; /* the outcome stands in the environment */
   bool has_callback[3], raised;
+  bool inside;            /* started by what answers the engine */
   struct queue queues[3]; /* 1 and 2 are used */
   mcg_pump *pump;
   bool bound; /* the pump may read: before, our terminal is for questions */
@@ -182,7 +183,7 @@ static void on_started(void *data, int pid)
 static bool on_output(void *data, int stream, const void *bytes, size_t len)
 {
   mcg_lua_process *p = data;
-  if (p->host->closing || p->raised) return true;
+  if (p->host->closing || (p->host->leaving && !p->inside) || p->raised) return true;
   if (p->pump) return mcg_pump_output(p->pump, stream, bytes, len);
   if (p->has_callback[stream]) {
     struct chunk c = {p, stream, bytes, len};
@@ -374,6 +375,7 @@ static bool start(lua_State *L, const char *const *extra, const char *what, bool
   }
   mcg_error *err = NULL;
   mcg_lua_spec_by_task(p->host, session->session, &parsed.spec);
+  p->inside = parsed.spec.quiet;
   if (mcg_exec_start(session->session, &parsed.spec, &process_events, p, &p->exec, &err) < 0) {
     p->over = true;
     if (p->pump) mcg_pump_finish(p->pump, NULL, NULL);

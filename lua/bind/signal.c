@@ -4,7 +4,8 @@
  * A script that never comes back to the loop must still end: a terminating signal sets a count hook
  * that throws, and arms an alarm; if neither the loop nor the hook has taken the signal by then
  * (compiled loops see no hooks), or it comes a second time, the process dies of it and the spawner
- * clears up. */
+ * clears up. At the end of a script, when nobody may be there to send one, hooks that do not come back
+ * are interrupted the same way. */
 #include "bind.h"
 
 #include <errno.h>
@@ -37,6 +38,8 @@ static lua_State *hooked;
 static mcg_signal signals;
 static struct sigaction before[KNOWN];
 static bool caught[KNOWN];
+static volatile sig_atomic_t watched; /* seconds; 0: not */
+static volatile sig_atomic_t interrupted;
 
 static void die_of(int number)
 {
@@ -51,11 +54,28 @@ static void on_hook(lua_State *L, lua_Debug *ar)
   luaL_error(L, "interrupted");
 }
 
+/* The spawner sees us go, as when we die of a signal. */
+static void leave_stuck(void)
+{
+  static const char text[] = "mooncage: error: a hook did not return after the script had ended: "
+                             "it ends without it, and its "
+                             "sessions are removed without more\n  fix: have the hook return, or "
+                             "wait with mooncage.sleep\n";
+  ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+  (void)ignored;
+  _exit(125);
+}
+
 static void on_alarm(int number)
 {
   (void)number;
   for (size_t i = 0; i < KNOWN; i++)
     if (pending[i] && known[i].ends) die_of(known[i].number);
+  if (!watched) return;
+  if (interrupted) leave_stuck();
+  interrupted = 1;
+  lua_sethook(hooked, on_hook, LUA_MASKCOUNT, HOOK_EVERY);
+  alarm(GRACE_S);
 }
 
 static void on_signal(int number)
@@ -94,7 +114,7 @@ static void on_event(uv_poll_t *poll, int status, int events)
   (void)status;
   (void)events;
   if (read(event_fd, &count, sizeof count) < 0) return;
-  alarm(0);
+  alarm((unsigned)watched);
   lua_sethook(host->L, NULL, 0, 0);
   for (size_t i = 0; i < KNOWN; i++) {
     if (!pending[i]) continue;
@@ -106,12 +126,28 @@ static void on_event(uv_poll_t *poll, int status, int events)
   }
 }
 
+static void catch_alarm(mcg_lua *host)
+{
+  struct sigaction action = {.sa_handler = on_alarm};
+  hooked = host->L;
+  sigaction(SIGALRM, &action, NULL);
+}
+
+void mcg_lua_signals_watch(mcg_lua *host, unsigned seconds)
+{
+  catch_alarm(host);
+  watched = (sig_atomic_t)seconds;
+  interrupted = 0;
+  alarm(seconds);
+  lua_sethook(host->L, NULL, 0, 0);
+}
+
 static void start_signals(lua_State *L, mcg_lua *host)
 {
   if (event_fd >= 0) luaL_error(L, "mooncage: another Lua state of this process has the signals");
   event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (event_fd < 0) luaL_error(L, "mooncage: cannot listen for signals: %s", strerror(errno));
-  hooked = host->L;
+  catch_alarm(host);
   uv_poll_init(&host->loop, &signals.poll, event_fd);
   signals.poll.data = host;
   uv_poll_start(&signals.poll, UV_READABLE, on_event);
@@ -119,8 +155,6 @@ static void start_signals(lua_State *L, mcg_lua *host)
   host->signals = &signals;
   lua_newtable(L);
   host->signals_ref = luaL_ref(L, LUA_REGISTRYINDEX);
-  struct sigaction action = {.sa_handler = on_alarm};
-  sigaction(SIGALRM, &action, NULL);
 }
 
 /* terminal.on_signal(name, function(name) | nil): "INT", "TERM", "HUP", "QUIT", "WINCH", "CONT",

@@ -393,6 +393,7 @@ static int tell_canceled(lua_State *L)
 static void task_run(mcg_task *task)
 {
   mcg_lua *host = task->host;
+  if (task->dropped) return;
   bool unbegun = task->canceled && !task->begun && !task->owed;
   if (unbegun) lua_settop(task->L, 0);
   if ((unbegun || task->told) && lua_cpcall(host->L, tell_canceled, task) != 0) lua_pop(host->L, 1);
@@ -518,6 +519,17 @@ void mcg_lua_task_cancel(mcg_task *task)
   void (*cancel)(mcg_task *, void *) = task->cancel;
   task->cancel = NULL;
   cancel(task, task->what);
+}
+
+void mcg_lua_tasks_drop(mcg_lua *host)
+{
+  for (mcg_task *task = host->live; task; task = task->older) {
+    bool exits = task->state == MCG_TASK_RUNNING; /* none runs: this one has called os.exit */
+    if (task->inside && !exits) continue;
+    task->dropped = true;
+    mcg_lua_question_drop(task);
+    mcg_lua_task_cancel(task);
+  }
 }
 
 static int task_cancel(lua_State *L)

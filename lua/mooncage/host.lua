@@ -59,7 +59,7 @@ function host.run_script(chunk, words, tell)
       host.cancel_all()
     end)
   end
-  local real_exit = os.exit
+  -- It stays so: hooks are called after this, until the last session is closed.
   -- luacheck: push ignore 122
   os.exit = function(code)
     if code == nil or code == true then code = 0 end
@@ -76,7 +76,6 @@ function host.run_script(chunk, words, tell)
   if not ok and not killed_by then tell(err, traceback) end
   if not ok then host.cancel_all() end
   local good = await_tasks(tell)
-  os.exit = real_exit -- luacheck: ignore 122
   if killed_by or not ok or not good then core.unsuccessful() end
   if killed_by then return 128 + SIGNALS[killed_by] end
   return ok and good and 0 or 1

@@ -189,6 +189,74 @@ describe("a script", function()
     assert.equal("string\n", output)
   end)
 
+  describe("with a session left open", function()
+    local opens = [[
+      local mooncage = require "mooncage"
+      io.stdout:setvbuf "no"
+      local function say(...) print("-", ...) end
+      local hooks = {
+        on_sandbox_exec_start = function() say "start" end,
+        on_sandbox_exec_end = function(_, _, _, result, exec)
+          mooncage.sleep(0.01)
+          say("end", result, exec.error.code)
+        end,
+        on_sandbox_stop = function(_, _, session) say("stop", session.backend) end,
+      }
+    ]]
+    local runs = [[
+      session = assert(mooncage.open { hooks = hooks })
+      session:start "sleep 80"
+      while session:stats().pids < 2 do mooncage.sleep(0.01) end
+      print "up"
+    ]]
+
+    local function heard(output)
+      local lines = {}
+      for line in output:gmatch "%-\t([^\n]*)" do lines[#lines + 1] = line end
+      return lines
+    end
+
+    for how, status in pairs {
+      [""] = 0, ["session = nil"] = 0, ["error 'x'"] = 1, ["os.exit(3)"] = 3,
+      ["mooncage.spawn(os.exit, 4) mooncage.sleep(60) say 'not reached'"] = 4,
+      ["table.sort({ 1, 2, 3 }, function() os.exit(5) end)"] = 5,
+      ["mooncage.sleep(60) -- TERM"] = 143, ["mooncage.sleep(60) -- INT"] = 130,
+    } do
+      it("hooks hear how it ends: " .. how, function()
+        local signal = how:match "%-%- (%w+)"
+        local ended, output = script(opens .. runs .. how, signal and send(signal))
+        assert.equal(status, ended, output)
+        assert.same({ "start", "end\tnil\tcanceled", "stop\tjail" }, heard(output))
+        assert.equal("", support.host "pgrep -f '^sleep 80$'")
+      end)
+    end
+
+    it("is left by a hook's os.exit, too", function()
+      local ended, output = script(opens .. [[
+        hooks.on_sandbox_exec_end = function() say "end" os.exit(9) end
+      ]] .. runs)
+      assert.equal(9, ended, output)
+      assert.same({ "start", "end" }, heard(output))
+      assert.equal("", support.host "pgrep -f '^sleep 80$'")
+    end)
+
+    it("hooks that never return hold it up for seconds only", function()
+      local waits = opens .. runs .. [[
+        hooks.on_sandbox_stop = function() while true do pcall(mooncage.sleep, 1) end end
+      ]]
+      local loops = opens .. runs .. [[
+        hooks.on_sandbox_stop = function() io.stderr:write "loops\n" while true do end end
+      ]]
+      local ended, output = script(waits)
+      assert.equal(0, ended, output)
+      assert.truthy(output:find("on_sandbox_stop: Lua is being left", 1, true), output)
+      ended, output = script(loops)
+      assert.equal(125, ended, output)
+      assert.truthy(output:find("loops\n.*a hook did not return"), output)
+      assert.equal("", support.host "pgrep -f '^sleep 80$'")
+    end)
+  end)
+
   it("with a session left open closes it at its end", function()
     local status = script [[
       local session = assert(require("mooncage").open())
