@@ -20,6 +20,14 @@ check "a variable of a flag" json_is 0 'd["sources"]["environment.A"]["source"] 
 check "a secret is redacted" gives 0 '' \
   'TOKEN=s3cret mooncage --config show.lua config show >said; grep s3cret said; grep -q "T = \"\[redacted\]\"" said'
 check "and with --json" gives 0 '' 'TOKEN=s3cret mooncage --json --config show.lua config show | grep s3cret; true'
+config made.lua 'local s = "r-" .. os.getenv "TOKEN"
+return { environment = { T = secret "TOKEN", O = s }, run_id = s, labels = { [s] = s }, context = { deep = { s } },
+  backend = mooncage.jail { user = s }, guardrail = mooncage.policy "command_guardrail" { allow = { s } } }'
+check "nor what was made of one" gives 0 0 \
+  'export TOKEN=s3cret-77; { mooncage --config made.lua config show --env NEW=$TOKEN; mooncage --json --config made.lua config show --env NEW=a$TOKEN; } >said; grep -c "s3cret-77" said; test "$(grep -c "r-\*\*\*" said)" -gt 5'
+check "nor in ps" json_is 0 'd["sessions"][0]["labels"] == {"a": "r-***"}' \
+  "echo 'return { environment = { T = secret \"TOKEN\" }, labels = { a = \"r-\" .. os.getenv \"TOKEN\" } }' >made.lua
+   id=\$(TOKEN=s3cret-77 mooncage --config made.lua create); mooncage --json ps; mooncage -q stop \$id >&2"
 check "a variable taken over is not shown" json_is 0 'd["config"]["environment.TOKEN"] == "[from the environment]"' \
   'TOKEN=s3cret mooncage --json config show --env TOKEN'
 check "nor is an option of the environment" json_is 0 'd["config"]["backend"]["options"]["user"] == "[redacted]"' \

@@ -27,7 +27,7 @@ check "policy test as JSON" json_is 0 \
   'mooncage --json policy test pol'
 sed -i 's/memory_mb = 32/memory_mb = 31/' pol/size.test.lua
 check "a failing test says what was expected and decided" gives 1 '*' \
-  'mooncage policy test pol >said; s=$?; grep -q "expected.*31" said && grep -q "decided.*32" said && exit $s'
+  'mooncage policy test pol >said; s=$?; grep -q "expected.*31" said && grep -q "decided.*32" said && exit $s; exit 9'
 check "a failing test as JSON" json_is 1 \
   'not d["ok"] and d["failed"] == 1 and d["policies"][0]["cases"][0]["ok"] is False' \
   'mooncage --json policy test pol'
@@ -88,7 +88,7 @@ check "the built-in policies pass as strangers' what strangers may" gives 0 '*' 
   "mooncage policy test --untrusted cheapest_first prefer_local failover command_guardrail"
 printf 'return function() return function() while true do end end end' >pol/good.lua
 check "a stranger's that loops fails its tests" gives 1 '*' \
-  'mooncage policy test --untrusted pol/good.lua >said; s=$?; grep -q "100 ms" said && exit $s'
+  'mooncage policy test --untrusted pol/good.lua >said; s=$?; grep -q "100 ms" said && exit $s; exit 9'
 printf 'while true do end' >pol/good.lua
 check "a stranger's that loops is not ok" gives 2 '' 'mooncage policy check --untrusted pol/good.lua' '100 ms'
 printf 'return function(o) return o.x.y and print end' >pol/good.lua
@@ -155,7 +155,7 @@ return { kind = "guardrail",
 LUA
 check "guardrail tests give commands as the engine does" shows '4 passed, 0 failed' 'mooncage policy test pol/g.lua'
 sed -i 's/rule = "words"/rule = "other"/' pol/g.test.lua
-check "and look at the rule" gives 1 '*' 'mooncage policy test pol/g.lua >said; s=$?; grep -q "by rule  other" said && exit $s'
+check "and look at the rule" gives 1 '*' 'mooncage policy test pol/g.lua >said; s=$?; grep -q "by rule  other" said && exit $s; exit 9'
 cat >g.lua <<'LUA'
 return { guardrail = mooncage.policy "command_guardrail" { allow = { "ls *", "cat *" }, deny = { "rm *" } } }
 LUA
@@ -167,4 +167,49 @@ check "explain, for people, shows what runs what" gives 126 '*' \
 check "explain of what is not understood" json_is 126 '"at byte 6" in d["unclear"] and d["rule"] == "unknown"' \
   "mooncage --json --config g.lua policy explain --shell -- 'ls \$('"
 check "the error says which command it was" gives 126 "" "mooncage --config g.lua run -- sh -c 'ls; env rm x'" "run by \"env\", run by \"sh\""
+
+# What is green has run, and the engine would let it.
+echo 'return function() return function() return false, "never" end end' >pol/no.lua
+green='{ name = "a", command = { "a" }, expect = false }' red='{ name = "b", command = { "b" }, expect = true }'
+for holes in "nil, $green" "$green, nil, $red" "$green, [0] = $red" "$green, [7] = $red" "$green, [1.5] = $red" "$green, [-1] = $red"; do
+  echo "return { kind = 'guardrail', $holes }" >pol/no.test.lua
+  check "a hole in the cases is refused: ${holes:0:6}... ${holes: -40:8}" gives 1 '*' 'mooncage policy test pol/no.lua' 'there is'
+done
+echo 'return { kind = "guardrail", nil }' >pol/no.test.lua
+check "no case at all" gives 1 '*' 'mooncage policy test pol/no.lua' 'there is no case in it'
+cat >pol/first.lua <<'LUA'
+return function() return function(candidates) return candidates[1] end end
+LUA
+tries() { # tries WHAT-IS-SAID CASE: of a selector that takes the first
+  echo "return { kind = 'selector', candidates = { { name = 'a', backend = 'jail', isolation = 'namespace' } }, $2 }" >pol/first.test.lua
+  local how
+  for how in "" --untrusted; do
+    mooncage policy test $how pol/first.lua >said 2>&1
+    [ $? = 1 ] && grep -qF -- "$1" said || { cat said; return 1; }
+  done
+}
+check "a choice that the engine refuses" tries 'the engine refuses it: the selector chose a, which cannot be used' \
+  '{ name = "x", requirements = { min_isolation = "vm" }, expect = "a" }'
+check "a requirement that is misspelt" tries 'did you mean `min_isolation`?' \
+  '{ name = "x", requirements = { min_isolatoin = "none" }, expect = "a" }'
+check "a fact that is misspelt" tries "did you mean 'backend'?" \
+  '{ name = "x", candidates = { { name = "a", backnd = "jail" } }, expect = "a" }'
+echo "return { kind = 'selector', { name = 'x', candidates = { { name = 'a', isolation = 'vm' } }, requirements = { min_isolation = 'vm' }, expect = 'a' } }" >pol/first.test.lua
+check "and one that it takes" shows '1 passed, 0 failed' 'mooncage policy test pol/first.lua'
+cat >pol/gives.lua <<'LUA'
+return function() return function(tenant) return tenant == "a" and { limts = {} } or { limits = { memory_mb = 128 } } end end
+LUA
+echo 'return { kind = "tenant", config = { limits = { memory_mb = 64 } },
+  { name = "a", tenant = "a", expect = { limts = {} } }, { name = "b", tenant = "b", expect = { limits = { memory_mb = 128 } } } }' >pol/gives.test.lua
+for how in "" --untrusted; do
+  check "overrides that the engine refuses ($how)" gives 1 '*' \
+    "mooncage policy test $how pol/gives.lua >said; s=\$?; grep -q 'limts: unknown key' said && grep -q '128 is looser than 64' said && exit \$s; exit 9"
+done
+sed -i 's/memory_mb = 64/memory_mb = 256/; s/{ limts = {} }/"error"/' pol/gives.test.lua
+check "and some that it takes" shows '2 passed, 0 failed' 'mooncage policy test pol/gives.lua'
+echo 'return function() return function(c) return c.tool == "x" and "alow" or { rewrite = {} } end end' >pol/odd.lua
+echo 'return { kind = "guardrail", { name = "a", command = { tool = "x", argv = { "a" } }, expect = "alow" }, { name = "b", command = { "a" }, expect = { rewrite = {} } } }' >pol/odd.test.lua
+check "verdicts that are none" shows '0 passed, 2 failed' 'mooncage policy test pol/odd.lua || true'
+echo 'return { kind = "guardrail", { name = "a", command = { tol = "x", argv = { "a" } }, expect = false } }' >pol/odd.test.lua
+check "a fact of a command that is misspelt" gives 1 '*' 'mooncage policy test pol/odd.lua' "did you mean 'tool'?"
 rm -r pol g.lua

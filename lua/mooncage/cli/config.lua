@@ -16,7 +16,8 @@ local function sounds_secret(name)
     or name:match "credential"
 end
 
----Functions as what made them, secrets as "[redacted]": what may be shown of a value.
+---Functions as what made them, secrets as "[redacted]", and what was made of one with *** in its
+---place: what may be shown of a value.
 local function shown(value, depth, name)
   if type(value) == "string" and sounds_secret(name) then
     return "[redacted]"
@@ -30,11 +31,16 @@ local function shown(value, depth, name)
     return { policy = origin.name, options = shown(origin.options or {}, depth + 1) }
   elseif type(value) == "table" and depth < 20 then
     local copy = {}
-    for key, each in pairs(value) do copy[key] = shown(each, depth + 1, key) end
+    for key, each in pairs(value) do
+      local said = type(key) == "string" and core.struck(key) or key
+      copy[said] = shown(each, depth + 1, key)
+    end
     if value[1] ~= nil then return core.array(copy) end
     return copy
   elseif type(value) == "userdata" then
     return tostring(value)
+  elseif type(value) == "string" then
+    return core.struck(value)
   end
   return value
 end
@@ -47,7 +53,8 @@ local OPENED = { limits = true, environment = true, labels = true, requirements 
 local function rows_of(given, resolved)
   local rows = {}
   local function add(key, value, default)
-    rows[#rows + 1] = { key = key, value = shown(value, 0, key), default = default or nil }
+    rows[#rows + 1] = { key = key, value = shown(value, 0, key), default = default or nil,
+      shown = core.struck(key) }
   end
   local function each(key, value)
     if OPENED[key] and type(value) == "table" and next(value) ~= nil then
@@ -117,7 +124,7 @@ local function print_rows(rows, path)
   local left = 0
   local texts = {}
   for i, row in ipairs(rows) do
-    texts[i] = ("%s = %s"):format(row.key, value_text(row.value))
+    texts[i] = ("%s = %s"):format(row.shown, value_text(row.value))
     left = math.max(left, math.min(#texts[i], 50))
   end
   for i, row in ipairs(rows) do
@@ -141,8 +148,8 @@ local function show(line)
   end
   local document = { file = path or core.null, config = {}, sources = {} }
   for _, row in ipairs(rows) do
-    document.config[row.key] = row.value
-    document.sources[row.key] = { source = row.source, file = row.file, line = row.line }
+    document.config[row.shown] = row.value
+    document.sources[row.shown] = { source = row.source, file = row.file, line = row.line }
   end
   return output.document(document) and exit.OK or exit.FAILED
 end

@@ -139,8 +139,9 @@ function keepers.list(options)
     local session, problem
     if card then session, problem = mooncage.resume(card.state) end
     if session then
+      local labels = next(card.labels or {}) and card.labels or nil
       local entry = { id = id, backend = session.backend, created_at = card.created_at,
-        labels = session.labels, tenant = session.tenant, name = session.name }
+        labels = labels, tenant = session.tenant, name = session.name }
       if card.created_at then entry.age_s = os.time() - card.created_at end
       if card.ends_at then entry.ends_in_s = card.ends_at - os.time() end
       if options and options.processes then entry.processes = session:processes() end
@@ -183,7 +184,11 @@ function keepers.announce(session, ends_at)
   if not kept then return nil, failure end
   local state, problem = session:state()
   if not state then return nil, problem end
-  local card = { state = state, ends_at = ends_at, created_at = os.time() }
+  local labels = {} -- as they may be shown: who lists them does not know the session's secrets
+  for name, value in pairs(session.labels or {}) do
+    labels[core.struck(name)] = core.struck(value)
+  end
+  local card = { state = state, ends_at = ends_at, created_at = os.time(), labels = labels }
   local text = core.encode(card)
   local path = ("%s/%s.json"):format(directory, session.id)
   local ok, why = system.write_private(path, text)

@@ -172,14 +172,15 @@ local function test(line)
     return nil, { code = "not_found", message = "no tests there: " .. line.words[1],
       fix = "write NAME.test.lua beside NAME.lua, see docs/policies.md" }
   end
+  local good = failed == 0 and passed > 0 -- nothing was shown where nothing ran
   if output.is_json() then
-    local told = output.document { ok = failed == 0, passed = passed, failed = failed,
+    local told = output.document { ok = good, passed = passed, failed = failed,
       policies = reports }
     if not told then return exit.FAILED end
   else
     output.say("%d passed, %d failed\n", passed, failed)
   end
-  return failed == 0 and exit.OK or exit.SCRIPT
+  return good and exit.OK or exit.SCRIPT
 end
 
 local actions = { check = check, test = test }

@@ -4,6 +4,7 @@
 local core = require "mooncage.core"
 local policy = require "mooncage.policy"
 local stranger = require "mooncage.stranger"
+local verdict = require "mooncage.verdict"
 
 local policy_test = {}
 
@@ -28,7 +29,7 @@ end
 
 local function check_fields(path, what, given, names)
   for key in pairs(given) do
-    local known = type(key) == "number" and what == "the tests"
+    local known = type(key) == "number" and what == "the tests" -- see check_numbers
     for _, name in ipairs(names) do known = known or name == key end
     if not known then
       local near = type(key) == "string" and core.nearest(key, names)
@@ -36,6 +37,59 @@ local function check_fields(path, what, given, names)
         near and ("did you mean '%s'?"):format(near)
           or "there is " .. table.concat(names, ", "))
     end
+  end
+end
+
+---The cases are numbered 1 to n: what a hole hides, or stands beside them, would never run.
+---@return integer count
+local function check_numbers(path, tests)
+  local count, odd = 0, nil
+  for key in pairs(tests) do
+    if type(key) == "number" then
+      count = count + 1
+      if key < 1 or key % 1 ~= 0 then odd = key end
+    end
+  end
+  if odd then
+    invalid(("%s: there is a case [%s], which would never run"):format(path, tostring(odd)),
+      "write the cases as a list, without numbers")
+  end
+  for i = 1, count do
+    if tests[i] == nil then
+      invalid(("%s: there is no case %d, but one after it"):format(path, i),
+        "a nil in the list: is a variable misspelt? Take it out, or put the case there")
+    end
+  end
+  if count == 0 then
+    invalid(path .. ": there is no case in it", "write one: { name = ..., expect = ... }")
+  end
+  return count
+end
+
+-- What a candidate and a command may be described by, as docs/selectors.md and docs/guard.md say.
+local FACTS = { "name", "backend", "tags", "family", "isolation", "cost", "persistent",
+  "capabilities", "region", "memory_mb", "cpu_count", "sessions", "max_sessions", "health",
+  "latency_s" }
+local COMMAND = { "argv", "shell", "words", "commands", "unclear", "tool", "cwd", "env_names",
+  "has_stdin", "pty" }
+
+---Described facts that no engine would tell, and requirements that no configuration could have.
+local function check_described(path, what, case, kind)
+  if kind == "selector" then
+    for i, facts in ipairs(case.candidates or {}) do
+      if type(facts) ~= "table" then
+        invalid(("%s: %s: candidate %d is a %s, not a table of facts"):format(path, what, i,
+          type(facts)))
+      end
+      check_fields(path, ("%s: candidate %d"):format(what, i), facts, FACTS)
+    end
+    local ok, why = pcall(require("mooncage").rank, {}, case.requirements or {})
+    if not ok then
+      local said = tostring(why):match "rank: (.*)$" or tostring(why)
+      invalid(("%s: %s: %s"):format(path, what, said), "see docs/config.md for the requirements")
+    end
+  elseif kind == "guardrail" and type(case.command) == "table" and case.command[1] == nil then
+    check_fields(path, what .. ": the command", case.command, COMMAND)
   end
 end
 
@@ -82,6 +136,33 @@ local function names_of(decision)
   return names
 end
 
+---What the engine would say of the candidates that a selector chose; nil: nothing.
+local function refused_choice(decision, requirements)
+  if type(decision) ~= "table" then return nil end
+  for _, chosen in ipairs(decision[1] ~= nil and decision or { decision }) do
+    local fits, why = true, nil
+    if type(chosen) == "table" and chosen.satisfies then
+      fits, why = chosen:satisfies(requirements)
+    end
+    if not fits then
+      return ("the engine refuses it: the selector chose %s, which cannot be used: %s"):format(
+        tostring(chosen.name), tostring(why))
+    end
+  end
+end
+
+---What the engine would say of a tenant's overrides over the described configuration.
+local function refused_overrides(case, overrides)
+  local config = {}
+  for key, value in pairs(case.config or {}) do config[key] = value end
+  local network = config.network
+  if network == nil then config.network = "none" end
+  local ok, _, why = pcall(core.explain_net, { config = config, tenant = case.tenant or core.null,
+    overrides = overrides, target = "example.com:443" })
+  local said = ok and why and why.message:match '^tenant "[^"]*": (.*)$'
+  return said and "the engine refuses it: " .. said
+end
+
 ---What a decision gives, or false and what it threw.
 local function bounded(decide, ...)
   return pcall(core.decide, "the policy", decide, ...)
@@ -94,6 +175,8 @@ function call.selector(decide, case)
     case.requirements or {}, case.context or {})
   if not ok then return "error", decision end
   if decision == nil then return false, reason end
+  local refused = refused_choice(decision, case.requirements or {})
+  if refused then return "error", refused end
   local names = names_of(decision)
   if type(case.expect) == "string" and type(names) == "table" then names = names[1] end
   return names == nil and "error" or names, reason
@@ -119,10 +202,15 @@ local function command_of(given)
 end
 
 function call.guardrail(decide, case)
-  local ok, verdict, reason, rule = bounded(decide, command_of(case.command), case.context or {})
-  if not ok then return "error", verdict end
-  if verdict == nil then return false, reason end
-  return verdict, reason, rule
+  local ok, said, reason, rule = bounded(decide, command_of(case.command), case.context or {})
+  if not ok then return "error", said end
+  if said == nil then return false, reason end
+  local answer = verdict.of(said, reason, rule)
+  if answer.senseless then return "error", "the engine refuses it: " .. answer.reason end
+  if answer.rewrite and (answer.rewrite[1] or "") == "" then
+    return "error", "the engine refuses it: its rewrite is no list of arguments"
+  end
+  return said, reason, rule
 end
 
 function call.tenant(decide, case)
@@ -130,6 +218,12 @@ function call.tenant(decide, case)
     case.context or {})
   if not ok then return "error", overrides end
   if overrides == nil then return false, reason end
+  if type(overrides) ~= "table" then
+    return "error", ("the engine refuses it: it returned a %s, not a table of overrides"):format(
+      type(overrides))
+  end
+  local refused = refused_overrides(case, overrides)
+  if refused then return "error", refused end
   return overrides, reason
 end
 
@@ -144,6 +238,8 @@ function ask.selector(decide, case)
   local chosen = {}
   for i, number in ipairs(answer.order or {}) do chosen[i] = candidates[number] end
   if #chosen == 0 then return false, answer.reason end
+  local refused = refused_choice(candidates_of(chosen), case.requirements or {})
+  if refused then return "error", refused end
   local names = names_of(chosen)
   if type(case.expect) ~= "table" then names = names[1] end
   return names, answer.reason
@@ -157,6 +253,8 @@ end
 
 function ask.tenant(decide, case)
   local answer = stranger.tenant(decide, case.tenant, case.config or {}, case.context or {})
+  local refused = answer.overrides and refused_overrides(case, answer.overrides)
+  if refused then return "error", refused end
   return answer.overrides or false, answer.denied
 end
 
@@ -213,6 +311,13 @@ local function check_case(path, number, case, kind)
   if case.expect == nil then
     invalid(("%s: case %q expects nothing"):format(path, case.name), "give it an expect")
   end
+  for _, name in ipairs { "reason", "rule" } do
+    if case[name] ~= nil and type(case[name]) ~= "string" then
+      invalid(("%s: case %q: its %s is a %s, not a text"):format(path, case.name, name,
+        type(case[name])))
+    end
+  end
+  check_described(path, ("case %q"):format(case.name), case, kind)
 end
 
 ---Where the tests of a policy are: a.lua -> a.test.lua.
@@ -238,13 +343,12 @@ function policy_test.run(policy_path, untrusted)
   local names = known_fields(tests.kind)
   names[#names + 1] = "kind"
   check_fields(path, "the tests", tests, names)
-  if #tests == 0 then
-    invalid(path .. ": there is no case in it", "write one: { name = ..., expect = ... }")
-  end
+  local count = check_numbers(path, tests)
   local factory = (untrusted and policy.source or policy.load)(policy_path)
   local report = { policy = policy_path, tests = path, kind = tests.kind, cases = core.array {},
     passed = 0, failed = 0 }
-  for number, case in ipairs(tests) do
+  for number = 1, count do
+    local case = tests[number]
     if type(case) == "table" then
       local whole = {}
       for _, name in ipairs(names) do whole[name] = tests[name] end

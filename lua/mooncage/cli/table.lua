@@ -469,8 +469,8 @@ local commands = {
         .. "brings along could undo the sandbox, so it is not used before. Read it first. A file "
         .. "that has changed since is not trusted any more. That goes for the files that it names "
         .. "with mooncage.policy and as its manifest, too: they are trusted with it. One whose "
-        .. "name it makes up while it runs is trusted in the same way. What it reads by other means "
-        .. "(dofile, require) is not covered.",
+        .. "name it makes up while it runs is trusted in the same way. What it reads by other "
+        .. "means (dofile, require) is not covered.",
     },
     flags = { flags.sandbox, flags.view },
     takes = "action",
