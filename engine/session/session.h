@@ -50,6 +50,7 @@ struct mcg_session {
   char *parent;        /* "ID@VERSION" that it was last restored from or saved as; or NULL */
   mcg_fiber *restorer; /* replaces the workspace: who reads or replaces all of it waits; or NULL */
   unsigned savers;     /* that read all of it: who replaces it waits */
+  unsigned waiting;    /* for the restorer, to read */
   bool unsuccessful;   /* what it was for has failed, says its host */
   /* usage */
   uint64_t exec_count, exec_ns, cpu_us, place_cpu_us, maxrss_kb, place_peak;

@@ -31,9 +31,11 @@ static int closed_instead(const mcg_session *session, mcg_error **err)
 
 int mcg_snapshot_await(mcg_session *session, mcg_error **err)
 {
-  while (session->restorer)
-    if (mcg_fiber_sleep(session->engine, 10, err) < 0) return -1;
-  return 0;
+  int rc = 0;
+  session->waiting++;
+  while (rc == 0 && session->restorer) rc = mcg_fiber_sleep(session->engine, 10, err);
+  session->waiting--;
+  return rc;
 }
 
 /* ---- what is left out --------------------------------------------------------------------- */
@@ -410,9 +412,11 @@ static int restore_run(void *arg, mcg_error **err)
 static int restore_alone(void *arg, mcg_error **err)
 {
   mcg_session *session = ((restoring *)arg)->session;
-  if (mcg_snapshot_await(session, err) < 0) return -1;
-  session->restorer = mcg_fiber_current(session->engine);
   int rc = 0;
+  while (rc == 0 && (session->restorer || session->waiting)) /* who waits to read is first */
+    rc = mcg_fiber_sleep(session->engine, 10, err);
+  if (rc < 0) return -1;
+  session->restorer = mcg_fiber_current(session->engine);
   while (rc == 0 && session->savers) rc = mcg_fiber_sleep(session->engine, 10, err);
   if (rc == 0) rc = restore_run(arg, err);
   session->restorer = NULL;

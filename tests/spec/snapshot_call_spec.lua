@@ -86,6 +86,15 @@ describe("a snapshot", function()
       end)
     end
     for _, task in ipairs(tasks) do assert.equal(400, assert(task:wait()).file_count) end
+    local done = 0
+    local loop = mooncage.spawn(function()
+      for _ = 1, 5 do done = done + (session:restore "all" and 1) end
+      return true
+    end)
+    mooncage.sleep(0.005)
+    assert(session:snapshot "between") -- before all of them
+    assert.is_true(done < 5)
+    assert(loop:wait())
     assert(session:close())
   end)
 
