@@ -35,6 +35,9 @@ check "restore of none changes nothing" gives 125 old \
 check "restore into another session, from another store" gives 0 $'three@1\nthree@1\nold' \
   "mooncage snapshot save --store $work/st $kept three; id=\$(mooncage create); mooncage snapshot restore --store $work/st \$id three
     mooncage exec \$id -- cat f; mooncage stop \$id > /dev/null"
+check "not from one that the sandbox may change" gives 2 '' \
+  "id=\$(mkdir -p $work/proj && mooncage create --project $work/proj); mooncage snapshot save --store $work/proj/st \$id four
+    code=\$?; mooncage stop \$id > /dev/null; exit \$code" 'the sandbox may change'
 check "which is not in the usual one" gives 125 '' 'mooncage snapshot show three' three
 check "--tenant is not for save" gives 2 '' "mooncage snapshot save --tenant t $kept one" 'its part of the store'
 
