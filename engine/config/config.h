@@ -20,12 +20,14 @@ typedef struct mcg_config {
   char *directory;                  /* owned: plan.working_directory */
   json_t *no_options;               /* owned: what plan.options is when none were given */
   unsigned max_sessions, pool_size; /* 0: no limit, no pool */
-  int64_t ttl_ms;                   /* 0: none */
-  struct mcg_manifest *manifest;    /* owned, or NULL */
-  unsigned hooks;                   /* mcg_hook bits: those the host has */
-  int64_t hook_ms;                  /* what one may take */
-  mcg_policy *policy;      /* owned: of plan.network where that is open or rules; or NULL */
-  struct mcg_sinks *audit; /* owned: where its events go */
+  const char *within; /* a tenant's own: the candidate that its sessions count with, too; or NULL */
+  unsigned within_max;           /* the max_sessions of that one */
+  int64_t ttl_ms;                /* 0: none */
+  struct mcg_manifest *manifest; /* owned, or NULL */
+  unsigned hooks;                /* mcg_hook bits: those the host has */
+  int64_t hook_ms;               /* what one may take */
+  mcg_policy *policy;            /* owned: of plan.network where that is open or rules; or NULL */
+  struct mcg_sinks *audit;       /* owned: where its events go */
   mcg_snapshots snapshots;
   mcg_error *refused; /* owned; it cannot keep what was written; or NULL */
   mcg_traits traits;  /* of the candidate */

@@ -2,6 +2,7 @@
  * be what was asked for. Which of several is taken is choice.c's. */
 #include "candidate.h"
 #include "session/session.h"
+#include <limits.h>
 #include <string.h>
 
 /* ---- reading ------------------------------------------------------------------------------ */
@@ -110,11 +111,29 @@ static int read_tags(mcg_config *config, const json_t *tags, const mcg_where *up
   return 0;
 }
 
+/* {"name", "max_sessions"}, see tenant_candidates.c. */
+static int read_within(mcg_config *config, const json_t *within, const mcg_where *up,
+                       mcg_error **err)
+{
+  static const char *const within_keys[] = {"name", "max_sessions", NULL};
+  const mcg_where where = {.up = up, .key = "within"};
+  double most = 0;
+  if (!within) return 0;
+  if (mcg_check_keys(within, within_keys, &where, err) < 0 ||
+      mcg_optional_string(within, "name", &where, &config->within, err) < 0 ||
+      mcg_optional_number(within, "max_sessions", &where, 1, 1e6, true, &most, err) < 0)
+    return -1;
+  if (!config->within)
+    return mcg_check_fail(&where, err, "name the candidate", "it needs a `name`");
+  config->within_max = (unsigned)most;
+  return 0;
+}
+
 int mcg_candidate_read(mcg_engine *engine, mcg_config *config, const json_t *candidate,
                        const mcg_where *where, mcg_error **err)
 {
-  static const char *const candidate_keys[] = {"id",   "options",      "name", "cost",
-                                               "tags", "max_sessions", "pool", NULL};
+  static const char *const candidate_keys[] = {"id",           "options", "name",   "cost", "tags",
+                                               "max_sessions", "pool",    "within", NULL};
   const char *id = "jail";
   double most = 0;
   if (json_is_string(candidate)) {
@@ -131,6 +150,7 @@ int mcg_candidate_read(mcg_engine *engine, mcg_config *config, const json_t *can
       mcg_optional_number(candidate, "max_sessions", where, 1, 1e6, true, &most, err) < 0 ||
       read_cost(config, json_object_get(candidate, "cost"), where, err) < 0 ||
       read_tags(config, json_object_get(candidate, "tags"), where, err) < 0 ||
+      read_within(config, json_object_get(candidate, "within"), where, err) < 0 ||
       mcg_pool_size_read(json_object_get(candidate, "pool"), where, &config->pool_size, err) < 0 ||
       read_options(config, json_object_get(candidate, "options"), where, err) < 0)
     return -1;
@@ -226,14 +246,15 @@ json_t *mcg_candidate_describe(mcg_engine *engine, const mcg_config *config)
   mcg_facts facts;
   double latency = 0;
   mcg_candidate_facts(config, names, &facts);
+  facts.sessions = mcg_candidate_sessions(engine, config, NULL, &facts.max_sessions);
   const char *health = mcg_health_of(engine, config, &latency);
   json_t *capabilities = json_object();
   for (size_t i = 0; names[i]; i++) json_object_set_new(capabilities, names[i], json_true());
-  json_t *out = json_pack(
-      "{s:s, s:s, s:s, s:s, s:b, s:o, s:I, s:s}", "name", facts.name, "backend", facts.backend,
-      "family", mcg_family_names[facts.family], "isolation", mcg_isolation_names[facts.isolation],
-      "persistent", facts.persistent, "capabilities", capabilities, "sessions",
-      (json_int_t)mcg_candidate_sessions(engine, config, NULL), "health", health);
+  json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:b, s:o, s:I, s:s}", "name", facts.name, "backend",
+                          facts.backend, "family", mcg_family_names[facts.family], "isolation",
+                          mcg_isolation_names[facts.isolation], "persistent", facts.persistent,
+                          "capabilities", capabilities, "sessions", (json_int_t)facts.sessions,
+                          "health", health);
   if (!out) return NULL;
   json_t *cost = json_object();
   if (facts.priced) json_object_set_new(cost, "usd_per_minute", json_real(facts.usd_per_minute));
@@ -324,22 +345,40 @@ void mcg_candidate_raise(mcg_config *config)
 
 /* ---- how many there are ------------------------------------------------------------------- */
 
-unsigned mcg_candidate_sessions(const mcg_engine *engine, const mcg_config *config,
-                                const mcg_session *apart)
+/* Whose max_sessions they all count against: a tenant may call its own as it likes. */
+static const char *counted_as(const mcg_config *config)
 {
-  unsigned live = 0;
-  for (const mcg_session *s = engine->sessions; s; s = s->after)
-    if (s != apart && !s->pool && s->config && s->config->backend == config->backend &&
-        strcmp(s->config->name, config->name) == 0)
-      live++;
-  return live;
+  return config->within ? config->within : config->name;
+}
+
+static unsigned room_for(unsigned most, unsigned live)
+{
+  return !most ? UINT_MAX : live < most ? most - live : 0;
+}
+
+unsigned mcg_candidate_sessions(const mcg_engine *engine, const mcg_config *config,
+                                const mcg_session *apart, unsigned *most)
+{
+  unsigned all = 0, own = 0;
+  for (const mcg_session *s = engine->sessions; s; s = s->after) {
+    const mcg_config *its = s->config;
+    if (s == apart || s->pool || s->undecided || !its || its->backend != config->backend ||
+        strcmp(counted_as(its), counted_as(config)) != 0)
+      continue;
+    all++;
+    own += its->within && strcmp(its->name, config->name) == 0;
+  }
+  bool by_own =
+      config->within && room_for(config->max_sessions, own) < room_for(config->within_max, all);
+  *most = config->within && !by_own ? config->within_max : config->max_sessions;
+  return by_own ? own : all;
 }
 
 int mcg_candidate_room(const mcg_engine *engine, const mcg_config *config, const mcg_session *apart,
                        mcg_error **err)
 {
-  if (!config->max_sessions || mcg_candidate_sessions(engine, config, apart) < config->max_sessions)
-    return 0;
+  unsigned most, live = mcg_candidate_sessions(engine, config, apart, &most);
+  if (!most || live < most) return 0;
   return mcg_fail(err, MCG_QUOTA, "close one of them, or raise max_sessions",
-                  "%s has its %u sessions already", config->name, config->max_sessions);
+                  "%s has its %u sessions already", config->name, most);
 }

@@ -5,8 +5,8 @@
 
 #include "config/config.h"
 
-/* Reads {id, options, name, cost, tags, max_sessions, pool}, an id, or NULL (the jail) into the
- * config. `where` is the place it stands at. */
+/* Reads {id, options, name, cost, tags, max_sessions, pool, within}, an id, or NULL (the jail) into
+ * the config. `where` is the place it stands at. `within` is written by tenant_candidates.c. */
 int mcg_candidate_read(mcg_engine *engine, mcg_config *config, const json_t *candidate,
                        const mcg_where *where, mcg_error **err);
 /* Once limits and requirements are read: decides which network it gets, and refuses what was written
@@ -26,9 +26,11 @@ json_t *mcg_candidate_describe(mcg_engine *engine, const mcg_config *config);
 /* What opening one took, or that it failed: health.c. */
 void mcg_health_note(mcg_engine *engine, const mcg_config *config, bool ok, double seconds);
 const char *mcg_health_of(mcg_engine *engine, const mcg_config *config, double *latency_s);
-/* Sessions of this candidate that are open or being opened, beside `apart` (may be NULL). */
+/* Sessions of this candidate that are open or being opened, beside `apart` (may be NULL), and how
+ * many there may be (0: no bound): with another candidate's where it counts with that and its bound is
+ * nearer. */
 unsigned mcg_candidate_sessions(const mcg_engine *engine, const mcg_config *config,
-                                const mcg_session *apart);
+                                const mcg_session *apart, unsigned *most);
 /* `quota` when it has its max_sessions. */
 int mcg_candidate_room(const mcg_engine *engine, const mcg_config *config, const mcg_session *apart,
                        mcg_error **err);

@@ -129,8 +129,8 @@ static int gather(const mcg_choice *self, judging *j, mcg_error **err)
     const mcg_config *config = self->chances[i].config;
     if (!config) continue;
     mcg_candidate_facts(config, j->names[j->count], &j->facts[j->count]);
-    if (config->max_sessions)
-      j->facts[j->count].sessions = mcg_candidate_sessions(self->engine, config, NULL);
+    mcg_facts *facts = &j->facts[j->count];
+    facts->sessions = mcg_candidate_sessions(self->engine, config, NULL, &facts->max_sessions);
     j->index[j->count++] = (uint32_t)i;
   }
   return mcg_candidates_new(j->facts, j->count, &j->table, err);

@@ -1,6 +1,7 @@
-/* tenant_candidates.c: which candidates a tenant has, and which of their options it may set. Each option
- * says itself what of it a tenant may have (mcg_grant); one that says nothing is the configuration's. */
-#include "config/config.h"
+/* tenant_candidates.c: which candidates a tenant has, and which of their options it may set. Each
+ * option says itself what of it a tenant may have (mcg_grant); one that says nothing is the
+ * configuration's, and so are price, tags and how many sessions there may be. */
+#include "candidate.h"
 #include "tenant_parts.h"
 #include <string.h>
 
@@ -111,28 +112,105 @@ static int check_options(const mcg_backend *backend, const json_t *was, const js
   return 0;
 }
 
-/* No looser than one of the configuration's of the same backend; where it has none, than what the backend
- * does when nothing is said. */
-static int check_own(const mcg_merge *m, const json_t *base, const json_t *own, const mcg_where *up,
-                     mcg_error **err)
+/* One candidate, read by itself. Of `out` no more than no_options is owned. */
+static int read_alone(const mcg_merge *m, const json_t *candidate, const mcg_where *where,
+                      mcg_config *out, mcg_error **err)
 {
-  const mcg_backend *backend = mcg_engine_backend(m->engine, id_of(own));
-  const mcg_where where = {.up = up, .key = "options"};
+  const json_t *pool = json_object_get(m->root, "pool");
+  *out = (mcg_config){.root = NULL};
+  if (mcg_pool_size_read(pool, NULL, &out->pool_size, err) < 0) return -1;
+  return mcg_candidate_read(m->engine, out, candidate, where, err);
+}
+
+static bool same_tags(const json_t *a, const json_t *b)
+{
+  bool none = json_array_size(a) == 0 && json_array_size(b) == 0;
+  return none || (a && b && json_equal(a, b));
+}
+
+/* What is said of `own` beside its options, beside what the configuration says. */
+static int check_terms(const mcg_config *was, const mcg_config *own, const json_t *given,
+                       const mcg_where *up, mcg_error **err)
+{
+  static const char fix[] = "leave it out: it is that of the configuration's candidate";
+  auto_free char *path = mcg_where_text(up);
+  const char *at = path ? path : "candidates";
+  auto_free char *sessions = mcg_format("%s.max_sessions", at), *pool = mcg_format("%s.pool", at);
+  bool same_price = own->priced == was->priced && own->usd_per_minute == was->usd_per_minute;
+  if (json_object_get(given, "cost") && !same_price)
+    return mcg_fail(err, MCG_INVALID, fix, "%s.cost: a tenant cannot set it", at);
+  if (json_object_get(given, "tags") && !same_tags(own->tags, was->tags))
+    return mcg_fail(err, MCG_INVALID, fix, "%s.tags: a tenant cannot set them", at);
+  if (was->max_sessions && own->max_sessions > was->max_sessions)
+    return mcg_tenant_looser(sessions ? sessions : at, err, "%u is looser than %u",
+                             own->max_sessions, was->max_sessions);
+  if (json_object_get(given, "pool") && own->pool_size > was->pool_size)
+    return mcg_tenant_looser(pool ? pool : at, err, "%u is looser than %u", own->pool_size,
+                             was->pool_size);
+  return 0;
+}
+
+/* The tenant's own with what it has of `candidate` (NULL: none of the configuration's). */
+static json_t *with_terms(const json_t *given, const json_t *candidate, const mcg_config *was)
+{
+  static const char *const taken[] = {"cost", "tags", "pool"};
+  json_t *made = json_copy((json_t *)given);
+  for (size_t i = 0; made && i < sizeof taken / sizeof *taken; i++) {
+    json_t *value = json_object_get(candidate, taken[i]);
+    if (strcmp(taken[i], "pool") == 0 && json_object_get(given, "pool")) continue;
+    if (value)
+      json_object_set(made, taken[i], value);
+    else
+      json_object_del(made, taken[i]);
+  }
+  if (!made || !candidate) return made;
+  json_t *within = json_pack("{s:s}", "name", was->name);
+  if (within && was->max_sessions)
+    json_object_set_new(within, "max_sessions", json_integer(was->max_sessions));
+  if (within && json_object_set_new(made, "within", within) == 0) return made;
+  json_decref(made);
+  return NULL;
+}
+
+/* *out is the tenant's own as it may be beside one of the configuration's, or, where that is NULL,
+ * beside what its backend does and costs when nothing is said. */
+static int measure(const mcg_merge *m, const json_t *candidate, const mcg_where *at,
+                   const mcg_config *own, const json_t *given, const mcg_where *where, json_t **out,
+                   mcg_error **err)
+{
+  const mcg_where options = {.up = where, .key = "options"};
+  auto_json json_t *bare = json_string(own->backend->id);
+  mcg_config was;
+  *out = NULL;
+  int rc = read_alone(m, candidate ? candidate : bare, at, &was, err);
+  if (rc == 0)
+    rc = check_options(own->backend, options_of(candidate), options_of(given), &options, err);
+  if (rc == 0) rc = check_terms(&was, own, given, where, err);
+  if (rc == 0 && !(*out = with_terms(given, candidate, &was)))
+    rc = mcg_fail(err, MCG_NOMEM, NULL, "no memory for a tenant's configuration");
+  json_decref(was.no_options);
+  return rc;
+}
+
+/* No looser than one of the configuration's of the same backend, the first of which it is so. */
+static int measure_all(const mcg_merge *m, const json_t *base, const mcg_config *own,
+                       const json_t *given, const mcg_where *where, json_t **out, mcg_error **err)
+{
   auto_error mcg_error *first = NULL;
   bool met = false;
-  if (!backend) return 0; /* told of when it is read */
   for (size_t i = 0; i < json_array_size(base); i++) {
     const json_t *candidate = json_array_get(base, i);
+    const mcg_where at = {.up = where->up, .index = i};
     mcg_error *why = NULL;
-    if (strcmp(id_of(candidate), backend->id) != 0) continue;
+    if (strcmp(id_of(candidate), own->backend->id) != 0) continue;
     met = true;
-    if (check_options(backend, options_of(candidate), options_of(own), &where, &why) == 0) return 0;
+    if (measure(m, candidate, &at, own, given, where, out, &why) == 0) return 0;
     if (first)
       mcg_error_free(why);
     else
       first = why;
   }
-  if (!met) return check_options(backend, NULL, options_of(own), &where, err);
+  if (!met) return measure(m, NULL, where, own, given, where, out, err);
   *err = mcg_steal_pointer(&first);
   return -1;
 }
@@ -140,13 +218,20 @@ static int check_own(const mcg_merge *m, const json_t *base, const json_t *own, 
 static int add_own(const mcg_merge *m, const json_t *base, int weakest, const json_t *given,
                    const mcg_where *where, json_t *out, mcg_error **err)
 {
+  const mcg_where within = {.up = where, .key = "within"};
   if (mcg_check_object(given, where, err) < 0) return -1;
   auto_free char *path = mcg_where_text(where);
   if (isolation_of(m->engine, given) < weakest)
     return mcg_tenant_looser(path ? path : "candidates", err, "%s isolates less than %s",
                              id_of(given), mcg_isolation_names[weakest]);
-  if (check_own(m, base, given, where, err) < 0) return -1;
-  return json_array_append(out, (json_t *)given);
+  if (json_object_get(given, "within"))
+    return mcg_check_fail(&within, err, "leave it out", "it is not a tenant's to say");
+  mcg_config own;
+  json_t *made = NULL;
+  int rc = read_alone(m, given, where, &own, err);
+  if (rc == 0) rc = measure_all(m, base, &own, given, where, &made, err);
+  json_decref(own.no_options);
+  return rc < 0 ? -1 : json_array_append_new(out, made);
 }
 
 /* A name means those of the configuration; a table is a candidate of the tenant's own. */

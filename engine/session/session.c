@@ -466,6 +466,7 @@ static int open_tenant(opening *self, mcg_error **err)
   self->choice = choice;
   self->question = question;
   take_config(session, config);
+  session->undecided = false;
   if (mcg_quota_enter(session, &quota, err) == 0) return 0;
   tell_denied(session, *err);
   return -1;
@@ -552,7 +553,10 @@ static mcg_session *session_plan(mcg_engine *engine, const char *text, size_t le
   if (plan_choice(engine, root, asks & MCG_ASK_SELECT, &out->choice, &out->question, &config,
                   err) == 0) {
     out->session = mcg_session_make(engine, config, err);
-    if (out->session) return out->session;
+    if (out->session) {
+      out->session->undecided = out->root != NULL;
+      return out->session;
+    }
     mcg_choice_free(out->choice);
     json_decref(out->question);
   }

@@ -28,6 +28,7 @@ struct mcg_session {
   mcg_counsel *counsel; /* the host that decides, until the session is closed; or NULL */
   mcg_phase state;
   bool placed;
+  bool undecided; /* its tenant is asked: whose candidate it will be is not known */
   bool unaudited; /* the engine's own, and nobody's: parked, or for fetching */
   bool stopping;  /* the keeper was asked to end it, and will answer */
   mcg_place place;

@@ -92,6 +92,53 @@ describe("tenants", function()
     end
   end)
 
+  it("pay what the configuration says for candidates of their own", function()
+    local config = { backend = mooncage.jail { cost = { usd_per_minute = 1 } } }
+    local own
+    local function tenants() return { candidates = { own }, quota = { usd = 1000 } } end
+    own = mooncage.jail { name = "mine" }
+    local session = assert(mooncage.open { tenant = "acme", tenants = tenants,
+      backend = config.backend })
+    assert.equal("mine", session.name)
+    assert.equal(1, session:usage().rate_used)
+    session:close()
+    own = mooncage.jail { cost = { usd_per_minute = 0 } }
+    local err = refused(tenants, config)
+    assert.equal("invalid", err.code)
+    assert.matches("candidates[1].cost: a tenant cannot set it", err.message, 1, true)
+    assert.matches("%w", err.fix)
+    own = mooncage.jail {}
+    config.requirements = { max_usd_per_minute = 0.5 }
+    assert.matches("it costs 1 USD a minute", refused(tenants, config).message, 1, true)
+  end)
+
+  it("share max_sessions of the configuration's candidate", function()
+    local backend, candidates = mooncage.jail { max_sessions = 2 }, { "jail" }
+    local open = {}
+    local function one(name, max_sessions)
+      if name then candidates = { mooncage.jail { name = name, max_sessions = max_sessions } } end
+      local session, err = mooncage.open { tenant = "acme", backend = backend,
+        tenants = function() return { candidates = candidates } end }
+      open[#open + 1] = session
+      return session and session.name, err
+    end
+    assert.equal("jail", one()) -- the one that is being opened does not count
+    assert.equal("mine", one "mine")
+    for _, name in ipairs { "mine", "yours", "jail" } do
+      local none, err = one(name)
+      assert.is_nil(none)
+      assert.equal("quota", err.code)
+      assert.matches("has its 2 sessions already", err.message, 1, true)
+    end
+    table.remove(open):close()
+    assert.equal("few", one("few", 1)) -- of its own name
+    table.remove(open, 1):close()
+    assert.matches("has its 1 sessions already", select(2, one("few", 1)).message, 1, true)
+    assert.equal("more", one("more", 2))
+    for _, session in ipairs(open) do session:close() end
+    assert.equal("invalid", select(2, one("most", 3)).code)
+  end)
+
   it("that are denied are told why", function()
     local err = refused(function() return nil, "no more of you" end)
     assert.equal("no_candidate", err.code)

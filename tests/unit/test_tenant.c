@@ -102,13 +102,39 @@ static const kept tightened[] = {
      "{\"candidates\":[{\"id\":\"jail\",\"name\":\"a\",\"options\":{\"profile\":\"default\","
      "\"binds\":[\"/b:/b\"],\"user\":\"u\",\"rootfs\":\"/r\"}}]}"},
     {"{}", "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"profile\":\"strict\"}}]}",
-     "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"profile\":\"strict\"}}]}"},
+     "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"profile\":\"strict\"},\"within\":{\"name\":"
+     "\"jail\"}}]}"},
     {"{\"candidates\":[\"jail\",{\"id\":\"jail\",\"options\":{\"binds\":[\"/a:/a\"],"
      "\"profile\":\"debug\"}}]}", /* no looser than one of them is enough */
      "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"binds\":[\"/a:/a\"],\"profile\":\"debug\"}},"
      "{\"id\":\"jail\",\"options\":{\"profile\":\"strict\"}}]}",
-     "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"binds\":[\"/a:/a\"],\"profile\":\"debug\"}},"
-     "{\"id\":\"jail\",\"options\":{\"profile\":\"strict\"}}]}"},
+     "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"binds\":[\"/a:/a\"],\"profile\":\"debug\"},"
+     "\"within\":{\"name\":\"jail\"}},{\"id\":\"jail\",\"options\":{\"profile\":\"strict\"},"
+     "\"within\":{\"name\":\"jail\"}}]}"},
+    /* what it costs, what it is and how many there may be is the configuration's */
+    {"{\"backend\":{\"id\":\"jail\",\"name\":\"a\",\"cost\":{\"usd_per_minute\":1},\"tags\":[\"t\"]"
+     ","
+     "\"max_sessions\":3,\"pool\":{\"size\":2}}}",
+     "{\"candidates\":[{\"id\":\"jail\",\"name\":\"b\"}]}",
+     "{\"candidates\":[{\"id\":\"jail\",\"name\":\"b\",\"cost\":{\"usd_per_minute\":1},\"tags\":["
+     "\"t\"],"
+     "\"pool\":{\"size\":2},\"within\":{\"name\":\"a\",\"max_sessions\":3}}]}"},
+    {"{\"backend\":{\"id\":\"jail\",\"cost\":{\"usd_per_minute\":1},\"tags\":[\"t\"],"
+     "\"max_sessions\":3},\"pool\":{\"size\":2}}",
+     "{\"candidates\":[{\"id\":\"jail\",\"cost\":{\"usd_per_minute\":1.0},\"tags\":[\"t\"],"
+     "\"max_sessions\":2,\"pool\":{\"size\":1}}]}",
+     "{\"candidates\":[{\"id\":\"jail\",\"cost\":{\"usd_per_minute\":1},\"tags\":[\"t\"],"
+     "\"max_sessions\":2,\"pool\":{\"size\":1},\"within\":{\"name\":\"jail\",\"max_sessions\":3}}],"
+     "\"pool\":{\"size\":2}}"},
+    {"{\"candidates\":[{\"id\":\"jail\",\"name\":\"a\",\"options\":{\"profile\":\"strict\"},"
+     "\"cost\":{\"usd_per_minute\":0}},{\"id\":\"jail\",\"name\":\"b\",\"cost\":"
+     "{\"usd_per_minute\":5}}]}", /* the first that it is no looser than */
+     "{\"candidates\":[{\"id\":\"jail\",\"name\":\"a\"}]}",
+     "{\"candidates\":[{\"id\":\"jail\",\"name\":\"a\",\"cost\":{\"usd_per_minute\":5},"
+     "\"within\":{\"name\":\"b\"}}]}"},
+    {"{\"candidates\":[\"subprocess\"]}",
+     "{\"candidates\":[{\"id\":\"jail\",\"cost\":{},\"max_sessions\":2}]}",
+     "{\"candidates\":[{\"id\":\"jail\",\"max_sessions\":2}]}"},
 };
 
 static void tightens(void **state)
@@ -138,6 +164,10 @@ typedef struct refused {
   mcg_code code;
   const char *says;
 } refused;
+
+#define PRICED                                                                                     \
+  "{\"backend\":{\"id\":\"jail\",\"cost\":{\"usd_per_minute\":1},\"tags\":[\"t\"],"                \
+  "\"max_sessions\":3,\"pool\":{\"size\":2}}}"
 
 static const refused loosened[] = {
     {"{}", "{\"limits\":{\"memory_mb\":1025}}", MCG_INVALID,
@@ -226,6 +256,38 @@ static const refused loosened[] = {
      "{\"candidates\":[{\"id\":\"jail\",\"options\":{\"binds\":[\"/a:/"
      "a\"],\"profile\":\"debug\"}}]}",
      MCG_INVALID, "looser"},
+    {PRICED, "{\"candidates\":[{\"id\":\"jail\",\"cost\":{\"usd_per_minute\":0}}]}", MCG_INVALID,
+     "candidates[1].cost: a tenant cannot set it"},
+    {PRICED, "{\"candidates\":[{\"id\":\"jail\",\"cost\":{\"usd_per_minute\":2}}]}", MCG_INVALID,
+     "candidates[1].cost: a tenant cannot set it"},
+    {PRICED, "{\"candidates\":[{\"id\":\"jail\",\"cost\":{}}]}", MCG_INVALID,
+     "candidates[1].cost: a tenant cannot set it"},
+    {PRICED, "{\"candidates\":[{\"id\":\"jail\",\"cost\":5}]}", MCG_INVALID,
+     "candidates[1].cost: expected a table"},
+    {PRICED, "{\"candidates\":[{\"id\":\"jail\",\"tags\":[\"u\"]}]}", MCG_INVALID,
+     "candidates[1].tags: a tenant cannot set them"},
+    {PRICED, "{\"candidates\":[{\"id\":\"jail\",\"tags\":[]}]}", MCG_INVALID,
+     "candidates[1].tags: a tenant cannot set them"},
+    {PRICED, "{\"candidates\":[{\"id\":\"jail\",\"max_sessions\":4}]}", MCG_INVALID,
+     "candidates[1].max_sessions: 4 is looser than 3"},
+    {PRICED, "{\"candidates\":[{\"id\":\"jail\",\"max_sessions\":\"4\"}]}", MCG_INVALID,
+     "candidates[1].max_sessions: expected a number"},
+    {PRICED, "{\"candidates\":[{\"id\":\"jail\",\"pool\":{\"size\":3}}]}", MCG_INVALID,
+     "candidates[1].pool: 3 is looser than 2"},
+    {PRICED, "{\"candidates\":[{\"id\":\"jail\",\"within\":{\"name\":\"other\"}}]}", MCG_INVALID,
+     "candidates[1].within: it is not"},
+    {"{}", "{\"candidates\":[{\"id\":\"jail\",\"cost\":{\"usd_per_minute\":0}}]}", MCG_INVALID,
+     "candidates[1].cost: a tenant cannot set it"},
+    {"{}", "{\"candidates\":[{\"id\":\"jail\",\"pool\":{\"size\":1}}]}", MCG_INVALID,
+     "candidates[1].pool: 1 is looser than 0"},
+    {"{\"candidates\":[\"subprocess\"]}",
+     "{\"candidates\":[{\"id\":\"jail\",\"cost\":{\"usd_per_minute\":0}}]}", MCG_INVALID,
+     "candidates[1].cost: a tenant cannot set it"},
+    {"{\"candidates\":[\"subprocess\"]}",
+     "{\"candidates\":[{\"id\":\"jail\",\"pool\":{\"size\":1}}]}", MCG_INVALID,
+     "candidates[1].pool: 1 is looser than 0"},
+    {"{}", "{\"candidates\":[{\"id\":\"jial\"}]}", MCG_INVALID,
+     "candidates[1]: there is no backend \"jial\""},
     {"{}", "{\"quota\":{\"sesions\":1}}", MCG_INVALID, "quota.sesions: unknown key"},
     {"{}", "{\"quota\":{\"sessions\":0}}", MCG_INVALID, "quota.sessions"},
     {"{}", "{\"quota\":{\"sessions\":1.5}}", MCG_INVALID, "whole number"},
