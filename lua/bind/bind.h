@@ -204,6 +204,8 @@ bool mcg_lua_bool_field(lua_State *L, int index, const char *key, const char *wh
 /* `otherwise` when absent; raises unless it is a number from `least` to `most`. */
 double mcg_lua_number_field(lua_State *L, int index, const char *key, const char *what,
                             double otherwise, double least, double most);
+/* How long the list at `index`, a table, is; -1: it has holes, or other keys. */
+int mcg_lua_list_length(lua_State *L, int index);
 const char *mcg_lua_check_text(lua_State *L, int index, const char *what); /* string without NUL */
 int64_t mcg_lua_ms(lua_State *L, double seconds, const char *what);
 int mcg_lua_mode(lua_State *L, int index, int otherwise, const char *what); /* 493, "755" */

@@ -101,6 +101,19 @@ double mcg_lua_number_field(lua_State *L, int index, const char *key, const char
   return value;
 }
 
+int mcg_lua_list_length(lua_State *L, int index)
+{
+  int length = (int)lua_objlen(L, index), count = 0;
+  for (lua_pushnil(L); lua_next(L, index); count++) {
+    double n = lua_type(L, -2) == LUA_TNUMBER ? lua_tonumber(L, -2) : 0;
+    lua_pop(L, 1);
+    if (n >= 1 && n <= length && n == floor(n)) continue;
+    lua_pop(L, 1);
+    return -1;
+  }
+  return count == length ? length : -1;
+}
+
 const char *mcg_lua_check_text(lua_State *L, int index, const char *what)
 {
   if (lua_type(L, index) != LUA_TSTRING)

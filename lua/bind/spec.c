@@ -37,7 +37,9 @@ static const char *argument_text(lua_State *L, const char *what, int number)
 /* Leaves two values: the anchors and the array. */
 static const char **read_argv(lua_State *L, int index, const char *what)
 {
-  int count = (int)lua_objlen(L, index);
+  int count = mcg_lua_list_length(L, index);
+  if (count < 0)
+    mcg_lua_misuse(L, "%s: the command must be a list: 1..n without holes or other keys", what);
   if (count == 0) mcg_lua_misuse(L, "%s: the command is an empty list", what);
   lua_createtable(L, count, 0);
   int anchors = lua_gettop(L);

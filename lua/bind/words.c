@@ -42,7 +42,9 @@ int mcg_lua_words(lua_State *L)
 /* The list's texts stay where they are: the list holds them. */
 static void read_list(lua_State *L, struct text *text)
 {
-  text->count = lua_objlen(L, 1);
+  int count = mcg_lua_list_length(L, 1);
+  if (count < 0) luaL_argerror(L, 1, "must be 1..n without holes or other keys");
+  text->count = (size_t)count;
   if (text->count == 0 || text->count > 65536)
     luaL_argerror(L, 1, "must hold a program, and at most 65536 words");
   text->argv = lua_newuserdata(L, text->count * (sizeof *text->argv + sizeof *text->lens));

@@ -23,6 +23,11 @@ local ARGUMENTS = {
   search_files = { pattern = "string", path = "string?", fixed = "boolean?" },
 }
 
+-- Of their texts, those that are bytes; no other can hold a NUL.
+local BYTES = { stdin = true, content = true, old = true, new = true }
+
+local FIX = "the arguments are in docs/guard.md"
+
 local builtin = {}
 
 function builtin.shell(args, session)
@@ -132,7 +137,19 @@ local function misfit(name, args)
       return ("tool %s: %s must be a %s, not a %s"):format(name, key,
         (types:gsub("%?$", ""):gsub("|", " or a ")), type(value))
     end
+    if type(value) == "string" and not BYTES[key] and value:find("\0", 1, true) then
+      return ("tool %s: %s contains a NUL byte, which no %s can"):format(name, key, key)
+    end
   end
+end
+
+---What a built-in tool returned. Where it threw what a method of the session says of an argument
+---("mooncage: exec: timeout must be ..."), that was the model's, and is an error that is returned.
+local function judged(name, ok, first, ...)
+  if ok then return first, ... end
+  local wrong = type(first) == "string" and first:match "mooncage: %a[%w_]*: (.+)$"
+  if not wrong then error(first, 0) end
+  return nil, core.error("invalid", ("tool %s: %s"):format(name, wrong), FIX)
 end
 
 ---Checks `tools` of a config: name -> function, or { run = function, sandbox = false }.
@@ -182,10 +199,8 @@ local function find(session, name)
     return {
       run = function(args, ...)
         local wrong = misfit(name, args)
-        if wrong then
-          return nil, core.error("invalid", wrong, "the arguments are in docs/guard.md")
-        end
-        return builtin[name](args, ...)
+        if wrong then return nil, core.error("invalid", wrong, FIX) end
+        return judged(name, pcall(builtin[name], args, ...))
       end,
       on_host = false,
     }

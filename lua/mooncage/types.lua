@@ -552,7 +552,7 @@ local Session = {}
 
 ---Runs a command to its end. Waits. A non-zero exit, a signal, a time-out, a missing program are
 ---results; canceling the task that waits kills the command's tree.
----@param cmd string|string[] shell text, or argv
+---@param cmd string|string[] shell text, or argv: a list without holes or other keys
 ---@param options mooncage.ExecOptions?
 ---@return mooncage.Result? result, mooncage.Error? err
 function Session:exec(cmd, options) end

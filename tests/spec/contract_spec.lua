@@ -288,6 +288,15 @@ local function contract(sandbox)
       assert.error_matches(function() session:exec { "echo", "a\0b" } end, "NUL")
       assert.error_matches(function() session:exec "echo a\0b" end, "NUL")
       assert.error_matches(function() session:exec {} end, "empty")
+      local words = { "echo", "hidden", "x" }
+      words[2] = nil
+      for _, argv in ipairs { words, { "echo", cmd = "x" }, { cmd = "x" }, { "echo", [1.5] = "x" },
+        { "echo", [true] = "x" }, { [2] = "echo" } } do
+        for _, method in ipairs { "exec", "start" } do
+          assert.error_matches(function() session[method](session, argv) end,
+            method .. ": the command must be a list: 1..n without holes")
+        end
+      end
       assert.error_matches(function() session:exec(nil) end, "must be a string")
     end)
 
