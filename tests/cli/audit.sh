@@ -196,6 +196,20 @@ check "which is said" gives 1 1 "KEY=other mooncage audit verify --hmac-key @env
 check "nor none" gives 1 '*' "mooncage audit verify '$l'"
 check "which is said, too" gives 1 1 "mooncage audit verify '$l' | grep -c 'give it with --hmac-key'; exit \${PIPESTATUS[0]}"
 
+# --audit moves the log, and keeps what else is said of it.
+printf 'return { audit = { mooncage.audit.jsonl { dir = "%s", own = true, hmac_key = secret "KEY", rotate_mb = 0.004 },
+  mooncage.audit.callback(function(e) if e.op == "close" then io.stderr:write("told\\n") end end) } }' "$work/unused" >"$work/keyed.lua"
+fresh
+check "--audit keeps the key and the other sinks" gives 0 '' "mooncage --config $work/keyed.lua run --audit '$l' -- true; chain '$l' sesame >/dev/null" told
+check "and rotation" gives 0 '' "for i in 1 2 3 4 5 6; do mooncage --config $work/keyed.lua run --audit '$l' -- true || exit; done 2>&1 | grep -v told; ls ${l%.jsonl}.0*.jsonl >/dev/null"
+check "and leaves the place alone that it moves from" gives 1 '' "test -e '$work/unused'"
+fresh
+check "--audit beside other sinks alone" gives 0 '' \
+  "echo 'return { audit = mooncage.audit.stderr() }' >s.lua; mooncage --config s.lua run --audit '$l' -- true 2>err; chain err >/dev/null && chain '$l' >/dev/null"
+fresh
+check "--audit where there is to be no log" gives 0 '' \
+  "echo 'return { audit = false }' >s.lua; mooncage -q --config s.lua run --audit '$l' -- true; chain '$l' >/dev/null"
+
 # Bad days.
 refused() { json_is 125 'd["error"]["code"] == "audit_failed" and "--audit" in d["error"]["fix"]' "mooncage --json run --audit '$1' -- touch '$work/ran'"; }
 mkfifo "$work/fifo" && ln -s "$work/whole.jsonl" "$work/link" && ln "$work/whole.jsonl" "$work/second"

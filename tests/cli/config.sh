@@ -29,6 +29,10 @@ check "an option's wrong word, with line" gives 2 '' 'mooncage --config bad.lua 
   'bad.lua:4: candidates[2].options.profile: there is no profile "debg"'
 config bad.lua $'return {\n  candidates = {},\n}'
 check "no candidate, with line" gives 126 '' 'mooncage --config bad.lua run -- true' 'bad.lua:2: candidates'
+config bad.lua 'return { "x" }'
+for action in "run -- true" "run -e ''" "config show" "select" "policy explain -- ls" "create"; do
+  check "a list is no configuration: $action" gives 2 '' "mooncage --config bad.lua $action" 'bad.lua: expected a table of names, found an item [1]'
+done
 config bad.lua 'return 5'
 check "no table" gives 2 '' 'mooncage --config bad.lua run -- true' 'not a table'
 config bad.lua 'return { environment = { T = secret "NO_SUCH_SECRET_HERE" } }'

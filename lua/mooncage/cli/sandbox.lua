@@ -35,12 +35,24 @@ function sandbox.say_ignored(flags)
   return source
 end
 
+---A configuration has names, and no items: flags are put over it by name.
+local function check_shape(config, path)
+  for key in pairs(config) do
+    if type(key) ~= "string" then
+      return nil, core.error("invalid", ("%s: expected a table of names, found an item [%s]")
+        :format(path, tostring(key)), "write NAME = VALUE; see docs/config.md for the names")
+    end
+  end
+  return config
+end
+
 ---Reads the configuration file, where there is one.
 ---@return table? config, table? err, string? path, boolean? trusted it is one of a directory
 local function from_file(flags)
   local source = sandbox.say_ignored(flags)
   if not source.path then return {} end
   local config, err = config_file.load(source.path, mooncage, nil, source.text)
+  if config then config, err = check_shape(config, source.path) end
   return config, err, source.path, source.text ~= nil
 end
 
@@ -147,6 +159,31 @@ local function set_snapshot(config, flags)
   end
 end
 
+---The log goes elsewhere; what else the configuration says of it, its key say, and its other sinks
+---stay. What is no sink is the engine's to refuse.
+local function set_audit(config, flags)
+  if not flags.audit then return end
+  local function moved(sink)
+    sink = shallow(sink)
+    sink.type, sink.path = "jsonl", assert(system.absolute(flags.audit))
+    sink.dir, sink.own = nil, nil -- which go with a directory
+    return sink
+  end
+  local given = config.audit
+  if type(given) ~= "table" or given.type == "jsonl" or next(given) == nil then
+    config.audit = moved(type(given) == "table" and given or nil)
+    return
+  end
+  local sinks, found = core.array {}, false
+  for _, sink in ipairs(given.type == nil and given or { given }) do
+    local is_log = type(sink) == "table" and sink.type == "jsonl"
+    sinks[#sinks + 1] = is_log and not found and moved(sink) or sink
+    found = found or is_log
+  end
+  if not found then table.insert(sinks, 1, moved(nil)) end
+  config.audit = sinks
+end
+
 -- The file that the manifest was read from, for errors about it.
 local manifest_file
 
@@ -185,9 +222,7 @@ function sandbox.config(flags)
   if flags.project then config.project = assert(system.absolute(flags.project)) end
   set_snapshot(config, flags)
   if flags.tenant then config.tenant = flags.tenant end
-  if flags.audit then
-    config.audit = { type = "jsonl", path = assert(system.absolute(flags.audit)) }
-  end
+  set_audit(config, flags)
   if flags["best-effort"] then config.enforcement = "best_effort" end
   if config.on_ask == nil then config.on_ask = ask.at_terminal(flags) end
   local good, misuse = mooncage._check(config)

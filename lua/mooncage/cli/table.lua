@@ -60,7 +60,8 @@ flags.sandbox = {
   { name = "tenant", value = "ID", type = "name",
     help = "On whose behalf: letters, digits, - and _, at most 64." },
   { name = "audit", value = "FILE", type = "name", complete = "file",
-    help = "Write the audit log to FILE instead of the usual place." },
+    help = "Write the audit log to FILE instead of the usual place; its key, its other options and "
+      .. "other sinks of the configuration stay." },
   { name = "best-effort",
     help = "Go on without what cannot be enforced here, and say what that was." },
 }
