@@ -59,18 +59,6 @@ static int read_key(const json_t *table, const mcg_where *where, char **key, siz
   return *len ? 0 : mcg_check_fail(&at, err, "give a key, or leave it out", "the key is empty");
 }
 
-/* A relative path is meant from where the process is now. */
-static int anchor_path(const char **path, char **fresh, mcg_error **err)
-{
-  if (!*path || **path == '/') return 0;
-  auto_free char *here = getcwd(NULL, 0);
-  if (!here) return mcg_fail_errno(err, errno, "write an absolute path", "audit: %s", *path);
-  *fresh = mcg_format("%s/%s", here, *path);
-  if (!*fresh) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the audit log");
-  *path = *fresh;
-  return 0;
-}
-
 static mcg_sink *find(const struct mcg_audit *audit, const char *key)
 {
   mcg_sink *sink = audit->sinks;
@@ -95,11 +83,9 @@ static mcg_sink *jsonl_sink(mcg_engine *engine, struct mcg_audit *audit, const j
                             const mcg_where *where, mcg_error **err)
 {
   mcg_jsonl_options options = {0};
-  auto_free char *hmac_key = NULL, *state = NULL, *path = NULL, *dir = NULL;
+  auto_free char *hmac_key = NULL, *state = NULL;
   if (read_jsonl(audit, table, where, &options, err) < 0 ||
       read_key(table, where, &hmac_key, &options.hmac_key_len, err) < 0)
-    return NULL;
-  if (anchor_path(&options.path, &path, err) < 0 || anchor_path(&options.dir, &dir, err) < 0)
     return NULL;
   options.hmac_key = hmac_key;
   if (!*audit->own && mcg_random_id(audit->own, err) < 0) return NULL;

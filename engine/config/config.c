@@ -6,6 +6,7 @@
 #include "manifest.h"
 #include "decide/pipeline.h"
 #include "decide/tenant.h"
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -383,6 +384,34 @@ static int read_required(mcg_engine *engine, mcg_config *config, mcg_error **err
   return known_backends(engine, wanted->not_backends, "not_backends", err);
 }
 
+/* ---- places ------------------------------------------------------------------------------- */
+
+/* What is no text, or says nothing, is refused by who reads it. */
+static int make_absolute(json_t *table, const char *key, const char *name, mcg_error **err)
+{
+  const char *path = json_string_value(json_object_get(table, key));
+  if (!path || !*path || *path == '/') return 0;
+  auto_free char *here = getcwd(NULL, 0);
+  if (!here) return mcg_fail_errno(err, errno, "write an absolute path", "%s: %s", name, path);
+  auto_free char *absolute = mcg_format("%s/%s", here, path);
+  if (absolute && json_object_set_new(table, key, json_string(absolute)) == 0) return 0;
+  return mcg_fail(err, MCG_NOMEM, NULL, "no memory for the configuration");
+}
+
+/* Relative ones are meant from where the process is that reads them first. A keeper hands the
+ * configuration on to others, who are elsewhere. */
+static int settle_places(json_t *root, mcg_error **err)
+{
+  json_t *audit = json_object_get(root, "audit");
+  size_t count = json_is_array(audit) ? json_array_size(audit) : 1;
+  for (size_t i = 0; i < count; i++) {
+    json_t *log = json_is_array(audit) ? json_array_get(audit, i) : audit;
+    if (make_absolute(log, "path", "audit", err) < 0 || make_absolute(log, "dir", "audit", err) < 0)
+      return -1;
+  }
+  return make_absolute(json_object_get(root, "snapshot_store"), "dir", "snapshot_store", err);
+}
+
 /* ---- all of it ---------------------------------------------------------------------------- */
 
 /* Asks a provider what a session has cost, when it stops. No backend of this version has one. */
@@ -400,7 +429,7 @@ static int read_all(mcg_engine *engine, mcg_config *config, const mcg_where *whe
   mcg_plan *plan = &config->plan;
   const json_t *reach = json_object_get(config->root, "network");
   double ttl = 0;
-  if (mcg_check_keys(config->root, keys, NULL, err) < 0 ||
+  if (mcg_check_keys(config->root, keys, NULL, err) < 0 || settle_places(config->root, err) < 0 ||
       mcg_audit_learn(engine, config->root, err) < 0 ||
       mcg_pool_size_read(json_object_get(config->root, "pool"), NULL, &config->pool_size, err) <
           0 ||

@@ -6,9 +6,11 @@
 #include "builtin.h"
 #include "host.h"
 #include "host_bytes.h"
+#include "service/quiet.h"
 #include "session.h"
 #include "snapshot/snapshot.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -237,29 +239,111 @@ static int stat_inside(mcg_session *session, const char *path, mcg_entry *out, m
   return rc;
 }
 
-static int download_run(void *arg, mcg_error **err)
+/* ---- to the host -------------------------------------------------------------------------- */
+
+typedef struct outlet {
+  int fd;
+  int number; /* of the write that failed */
+} outlet;
+
+/* Our own stdout or stderr, a device or a fifo, by its name; -1: it is an ordinary file, a directory, or
+ * nothing that could be opened, as `*special` says. */
+static int open_outlet(const char *path, bool *special)
 {
-  transfer *self = arg;
+  struct stat there, own;
+  *special = false;
+  if (stat(path, &there) < 0) return -1;
+  for (int fd = 1; fd <= 2; fd++)
+    if (fstat(fd, &own) == 0 && own.st_dev == there.st_dev && own.st_ino == there.st_ino)
+      return fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  *special = !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
+  return *special ? open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC) : -1;
+}
+
+static bool pour(void *data, const void *bytes, size_t len)
+{
+  outlet *self = data;
+  const char *at = bytes;
+  mcg_quiet quiet;
+  while (len > 0) {
+    mcg_quiet_begin(&quiet);
+    ssize_t n = write(self->fd, at, len);
+    mcg_quiet_end(&quiet, n < 0 && errno == EPIPE);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      self->number = errno;
+      return false;
+    }
+    at += n;
+    len -= (size_t)n;
+  }
+  return true;
+}
+
+static int unwritten(const transfer *self, int number, mcg_error **err)
+{
+  return mcg_fail_errno(err, number, "name a file that this user can write", "host file %s",
+                        self->to);
+}
+
+/* To what is there and stays what it is; for who reads a fifo this waits. */
+static int download_into(const transfer *self, int take_fd, mcg_error **err)
+{
+  const char *const argv[] = {"read", self->from, NULL};
+  outlet out = {.fd = take_fd};
+  mcg_builtin reads = {.argv = argv, .sink = pour, .data = &out};
+  int rc = mcg_builtin_run(self->session->engine, self->session->stream, &reads, err);
+  if (close(out.fd) < 0 && !rc) rc = unwritten(self, errno, err);
+  if (!out.number) return rc;
+  mcg_error_free(mcg_steal_pointer(err));
+  return unwritten(self, out.number, err);
+}
+
+/* A file takes the place of the one that a link leads to, not of the link. */
+static char *place_of(const transfer *self, bool tree, mcg_error **err)
+{
+  struct stat about;
+  bool link = !tree && lstat(self->to, &about) == 0 && S_ISLNK(about.st_mode);
+  char *place = link ? realpath(self->to, NULL) : strdup(self->to);
+  if (!place)
+    mcg_fail_errno(err, errno, "name a file, and no link to nowhere", "host file %s", self->to);
+  return place;
+}
+
+/* A file or directory, made in the host's directory by one that is opened there. */
+static int download_to(const transfer *self, const mcg_entry *about, mcg_error **err)
+{
   mcg_session *session = self->session;
-  mcg_entry about;
-  if (mcg_session_alive(session, err) < 0 || stat_inside(session, self->from, &about, err) < 0)
-    return mcg_wrap(err, "download %s", self->from);
-  bool tree = S_ISDIR(about.mode);
-  if (!tree && !S_ISREG(about.mode))
-    return mcg_fail(err, MCG_INVALID, "name a file or a directory", "download %s: it is neither",
-                    self->from);
-  auto_free char *directory = NULL, *name = NULL;
-  if (split(self->to, &directory, &name, err) < 0) return -1;
+  bool tree = S_ISDIR(about->mode);
+  auto_free char *place = place_of(self, tree, err), *directory = NULL, *name = NULL;
+  if (!place || split(place, &directory, &name, err) < 0) return -1;
   mcg_host *host;
-  if (mcg_host_open(session->engine, directory, &host, err) < 0)
-    return mcg_wrap(err, "download to %s", self->to);
+  if (mcg_host_open(session->engine, directory, &host, err) < 0) return -1;
   int rc = mcg_session_alive(session, err);
   if (!rc)
     rc = tree ? pipe_tree(session->engine, session->stream, self->from, mcg_host_stream(host), name,
                           err)
               : pipe_file(session->engine, session->stream, self->from, mcg_host_stream(host), name,
-                          about.mode, err);
+                          about->mode, err);
   mcg_host_close(host);
+  return rc;
+}
+
+static int download_run(void *arg, mcg_error **err)
+{
+  transfer *self = arg;
+  mcg_session *session = self->session;
+  mcg_entry about;
+  bool special = false;
+  if (mcg_session_alive(session, err) < 0 || stat_inside(session, self->from, &about, err) < 0)
+    return mcg_wrap(err, "download %s", self->from);
+  if (!S_ISDIR(about.mode) && !S_ISREG(about.mode))
+    return mcg_fail(err, MCG_INVALID, "name a file or a directory", "download %s: it is neither",
+                    self->from);
+  int fd = S_ISREG(about.mode) ? open_outlet(self->to, &special) : -1;
+  int rc = fd >= 0   ? download_into(self, fd, err)
+           : special ? unwritten(self, errno, err)
+                     : download_to(self, &about, err);
   return rc < 0 ? mcg_wrap(err, "download %s", self->from) : 0;
 }
 

@@ -4,10 +4,9 @@
  * else. Nothing that is done with them waits. */
 #include "stream_parts.h"
 #include "service/linger.h"
+#include "service/quiet.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -263,27 +262,13 @@ static void direct_drop(mcg_flow *flow)
 
 /* ---- input -------------------------------------------------------------------------------- */
 
-/* write(2) to a pipe raises SIGPIPE in this thread when nobody reads. The host's disposition is not
- * ours to change: the signal is held back for the call, and taken away where the call raised it. */
 static ssize_t write_quietly(mcg_channel *channel, const void *bytes, size_t len)
 {
-  int fd = channel->in_fd;
-  sigset_t pipe_only, before, pending;
-  sigemptyset(&pipe_only);
-  sigaddset(&pipe_only, SIGPIPE);
-  sigemptyset(&pending);
-  sigpending(&pending);
-  pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
   const struct iovec vector = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
-  ssize_t written = move_now(channel, fd, &vector, true);
-  int saved = errno;
-  if (written < 0 && saved == EPIPE && !sigismember(&pending, SIGPIPE)) {
-    const struct timespec now = {0, 0};
-    while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR) {
-    }
-  }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  errno = saved;
+  mcg_quiet quiet;
+  mcg_quiet_begin(&quiet);
+  ssize_t written = move_now(channel, channel->in_fd, &vector, true);
+  mcg_quiet_end(&quiet, written < 0 && errno == EPIPE);
   return written;
 }
 

@@ -309,6 +309,16 @@ static int real_path(lua_State *L)
   return 1;
 }
 
+/* is_open_as(path, fd): does the path, such as /dev/stdout, lead to what is open as that? */
+static int is_open_as(lua_State *L)
+{
+  struct stat there, own;
+  lua_pushboolean(L, stat(luaL_checkstring(L, 1), &there) == 0 &&
+                         fstat(luaL_checkint(L, 2), &own) == 0 && there.st_dev == own.st_dev &&
+                         there.st_ino == own.st_ino);
+  return 1;
+}
+
 /* sha256(bytes) -> 64 digits, or nil and an error table. */
 static int sha256(lua_State *L)
 {
@@ -420,6 +430,7 @@ int luaopen_mooncage_cli_system(lua_State *L)
                                        {"is_directory", is_directory},
                                        {"is_file", is_file},
                                        {"is_ordinary", is_ordinary},
+                                       {"is_open_as", is_open_as},
                                        {"take_order", take_order},
                                        {"answer", answer},
                                        {"raise_open_files", raise_open_files},

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct transfer {
@@ -15,10 +16,12 @@ struct transfer {
   mcg_lua *host;
   int function; /* in the registry, or LUA_NOREF: a path */
   int fd;
-  char *path, *partial; /* written beside, renamed when whole */
-  int raised;           /* what the function threw, in the registry */
-  int saved_errno;      /* of a failed read or write of the path */
-  char *rest;           /* of a chunk larger than the engine asked for */
+  char *path;
+  char *place,
+      *partial;    /* written beside the place, renamed when whole; NULL: to the path as it is */
+  int raised;      /* what the function threw, in the registry */
+  int saved_errno; /* of a failed read or write of the path */
+  char *rest;      /* of a chunk larger than the engine asked for */
   size_t rest_len, rest_start;
   size_t chunk_len;
   const void *chunk;
@@ -35,6 +38,7 @@ static void free_transfer(struct transfer *t)
   if (t->fd >= 0) close(t->fd);
   if (t->partial) unlink(t->partial);
   free(t->partial);
+  free(t->place);
   free(t->path);
   free(t->rest);
   free(t);
@@ -86,7 +90,7 @@ static void transfer_told(void *data, const char *json, mcg_error *error)
   struct transfer *t = ticket->extra;
   t->answer = json;
   mcg_task *task = mcg_lua_take_ticket(ticket);
-  if (!error && t->partial && rename(t->partial, t->path) < 0) t->saved_errno = errno;
+  if (!error && t->partial && rename(t->partial, t->place) < 0) t->saved_errno = errno;
   if (!error && !t->saved_errno) {
     free(t->partial);
     t->partial = NULL;
@@ -194,6 +198,55 @@ static long source(void *data, void *buffer, size_t cap)
 
 /* ---- methods ------------------------------------------------------------------------------ */
 
+/* Our own stdout or stderr, which a path may name; -1: it is neither. */
+static int own_stream(const struct stat *there)
+{
+  struct stat own;
+  for (int fd = 1; fd <= 2; fd++)
+    if (fstat(fd, &own) == 0 && own.st_dev == there->st_dev && own.st_ino == there->st_ino)
+      return fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  return -1;
+}
+
+/* What is there and is no ordinary file, a device or a fifo, is written to as it is and stays; for who
+ * reads a fifo this waits. So is our own stdout, even where it is a file. Else the bytes are beside it
+ * until all are there, and take its place then: that of the file a link leads to, not of the link. */
+static int open_target(struct transfer *t, const char *path)
+{
+  struct stat there;
+  bool is_there = stat(path, &there) == 0;
+  if (!is_there && (errno != ENOENT || lstat(path, &there) == 0)) return -1;
+  if (is_there && S_ISDIR(there.st_mode)) return errno = EISDIR, -1;
+  int own = is_there ? own_stream(&there) : -1;
+  if (own >= 0) return own;
+  if (is_there && !S_ISREG(there.st_mode)) return open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+  t->place = is_there ? realpath(path, NULL) : strdup(path);
+  t->partial = t->place ? malloc(strlen(t->place) + 16) : NULL;
+  if (!t->partial) return -1;
+  sprintf(t->partial, "%s.partial-XXXXXX", t->place);
+  return mkostemp(t->partial, O_CLOEXEC);
+}
+
+/* nil and an error on the stack. */
+static void not_opened(lua_State *L, const char *what, const char *path, int number)
+{
+  static const struct {
+    int number;
+    mcg_code code;
+    const char *fix;
+  } known[] = {
+      {ENOENT, MCG_NOT_FOUND, "name a file in a directory that is there, and no link to nowhere"},
+      {EACCES, MCG_UNAUTHORIZED, "name a file that this user may open"},
+      {EISDIR, MCG_INVALID, "name a file in that directory"},
+  };
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (known[i].number == number) {
+      mcg_lua_fail(L, known[i].code, known[i].fix, "%s: %s: %s", what, path, strerror(number));
+      return;
+    }
+  mcg_lua_fail(L, MCG_INTERNAL, NULL, "%s: %s: %s", what, path, strerror(number));
+}
+
 /* NULL: nil and an error are on the stack. */
 static mcg_ticket *new_transfer(lua_State *L, mcg_task *task, bool writes, const char *what)
 {
@@ -218,23 +271,14 @@ static mcg_ticket *new_transfer(lua_State *L, mcg_task *task, bool writes, const
   ticket->extra = t;
   if (!path) return ticket;
   t->path = strdup(path);
-  if (writes && t->path && (t->partial = malloc(strlen(path) + 16)) != NULL) {
-    sprintf(t->partial, "%s.partial-XXXXXX", path);
-    t->fd = mkostemp(t->partial, O_CLOEXEC);
-  } else if (t->path && !writes) {
-    t->fd = open(path, O_RDONLY | O_CLOEXEC);
-  }
+  if (t->path) t->fd = writes ? open_target(t, path) : open(path, O_RDONLY | O_CLOEXEC);
   if (t->fd >= 0) return ticket;
   int number = errno;
   free(t->partial); /* there is no such file */
   t->partial = NULL;
   free_transfer(t);
   free(ticket);
-  mcg_lua_fail(L,
-               number == ENOENT   ? MCG_NOT_FOUND
-               : number == EACCES ? MCG_UNAUTHORIZED
-                                  : MCG_INTERNAL,
-               NULL, "%s: %s: %s", what, path, strerror(number));
+  not_opened(L, what, path, number);
   return NULL;
 }
 

@@ -121,6 +121,20 @@ function mooncage.select(config)
   return require("mooncage.select").told(told, data, functions and functions.overrides)
 end
 
+---What `tenants` of a config says that its tenant gets, as opening a session would ask it, judged
+---by the engine; opens nothing. Without `tenants` nothing.
+---@return table? overrides, mooncage.Error? err
+function mooncage._overrides(config)
+  if config.tenants == nil then return {} end
+  local asked = {}
+  for key, value in pairs(config) do asked[key] = value end
+  if type(asked.selector) == "function" then asked.selector = nil end -- there is nothing to choose
+  local data, functions = prepare(asked, 2)
+  local told, err = core.select(data, functions)
+  if not told then return nil, err end
+  return functions.overrides or {}
+end
+
 ---What mooncage.open falls back to, key by key: the command's configuration for a script.
 ---@param config mooncage.Config
 ---@param where? fun(err: mooncage.Error): mooncage.Error

@@ -244,7 +244,8 @@ local Store = {}
 ---@return mooncage.Snapshot? metadata, mooncage.Error? err
 function Store:save(options) end
 
----Its data, verified. With `to`, a path or a function that takes chunks, the metadata comes first, alone.
+---Its data, verified. With `to`, a path (written as session:download does it) or a function that takes chunks,
+---the metadata comes first, alone.
 ---@param id string
 ---@param to string|(fun(chunk: string): boolean?)|nil
 ---@return string|mooncage.Snapshot|nil data, mooncage.Snapshot|mooncage.Error|nil metadata
@@ -617,13 +618,16 @@ function Session:move(from, to) end
 ---@return true? ok, mooncage.Error? err
 function Session:upload(from, to) end
 
----A file or tree of the sandbox to the host. Waits.
+---A file or tree of the sandbox to the host. Waits. A file takes the place of what is there, or of the file
+---that a link there leads to; into a device, a fifo or our own output, such as /dev/stdout, it is written, and
+---everything waits for who reads the fifo.
 ---@param from string
 ---@param to string
 ---@return true? ok, mooncage.Error? err
 function Session:download(from, to) end
 
----The workspace as a plain tar stream. Waits. The function must not; false from it stops. Sockets, fifos and
+---The workspace as a plain tar stream. Waits. The function must not; false from it stops. A path is written as
+---download does it. Sockets, fifos and
 ---devices are left out. What could not be restored again is an error: more than 2,000,000 entries, a path of
 ---4,096 bytes or 1,025 directories, holes larger than the disk, a file that cannot be read.
 ---@param to string|fun(chunk: string): boolean?

@@ -34,6 +34,16 @@ check "cp into a directory that is there" gives 0 $'kept\nin' \
     mooncage exec $id -- mkdir inside && mooncage cp in $id:inside && mooncage exec $id -- cat inside/in"
 check "cp of a directory" gives 0 deep \
   "mkdir -p d/e; echo deep > d/e/f; mooncage cp d $id:d && mooncage exec $id -- cat d/e/f"
+check "cp to a fifo, which stays one" gives 0 $'kept\ncpfifo' \
+  "mkfifo cpfifo; cat cpfifo >from & mooncage cp $id:file cpfifo; wait; cat from; find cpfifo -type p"
+check "cp to what a link leads to" gives 0 $'kept\ncplink' \
+  "echo x >cpreal; ln -s cpreal cplink; mooncage cp $id:file cplink; cat cpreal; find cplink -type l"
+check "cp to our own output, though it is a file" gives 0 $'before\nkept\nafter' \
+  "ln -sf /proc/self/fd/1 output; { echo before; mooncage cp $id:file output; echo after; } >own; cat own" # not /dev/stdout: see snapshot.sh
+if mknod full c 1 7 2>/dev/null; then
+  check "cp to a device, which stays one" gives 125 full \
+    "mooncage cp $id:file full; code=\$?; find full -type c; exit \$code" 'host file full: No space left'
+fi
 check "cp of what is missing" gives 125 '' "mooncage cp $id:missing x" missing
 check "cp between two sessions" gives 2 '' "mooncage cp $id:a $id:b" 'one of the places'
 client_killed() {

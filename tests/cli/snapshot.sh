@@ -63,6 +63,44 @@ damaged() {
 }
 check "a damaged one is not used" damaged
 
+# A key, a tenant, a relative place: of the configuration.
+keyed() {
+  config keyed.lua "return { snapshot_store = mooncage.store.file { dir = \"$PWD/keyed\", hmac_key = \"K0123456789\" } }"
+  gives 0 key@1 "mooncage --config keyed.lua snapshot save --store keyed $kept key" &&
+    gives 0 hmac-sha256 "grep -o 'hmac-sha256' keyed/common/key.json" &&
+    gives 0 key@1 "mooncage --config keyed.lua snapshot restore --store keyed $kept key" &&
+    gives 0 forged@1 "mooncage snapshot save --store keyed $kept forged" &&
+    gives 125 '' "mooncage --config keyed.lua snapshot restore --store keyed $kept forged" 'sealed without a key'
+}
+check "--store keeps the configuration's key" keyed
+named_parts() {
+  config parts.lua "return { snapshot_store = mooncage.store.file { dir = \"$PWD/parts\" },
+    selector = function() error 'nobody chooses here' end, tenants = function(tenant)
+    if tenant ~= 'acme' then return nil, 'unknown' end
+    return { store_prefix = 'shared', limits = { disk_mb = 2 }, allowed_tools = { 'shell' } }
+  end }"
+  sed '/selector/s/selector = .*end, //' parts.lua >open.lua
+  gives 0 '' 'mooncage --config open.lua run --tenant acme --snapshot a -- true' &&
+    gives 0 a 'mooncage --config parts.lua snapshot ls -q --tenant acme' &&
+    gives 0 a 'mooncage --config parts.lua snapshot ls -q --store-prefix shared' &&
+    gives 0 $'b@1\nparts/prefix-shared/b.json' \
+      'mkdir -p e; tar -C e -c . | mooncage --config parts.lua snapshot import --tenant acme b; find parts -name b.json' &&
+    gives 125 '' 'head -c 3000000 /dev/urandom >fat; tar -c fat | mooncage --config parts.lua snapshot import --tenant acme fat' 'disk' &&
+    gives 126 '' 'mooncage --config parts.lua snapshot ls --tenant other' 'tenant "other" is denied: unknown' &&
+    gives 126 '' 'mooncage --config parts.lua snapshot ls' 'fix: name the tenant with --tenant' &&
+    gives 2 '' 'mooncage --config parts.lua snapshot ls --tenant ../x' '--tenant: byte 1'
+}
+check "--tenant is what tenants says of it" named_parts
+from_elsewhere() {
+  mkdir -p made asked
+  config made/c.lua 'return { snapshot_store = mooncage.store.file { dir = "snaps" },
+    audit = mooncage.audit.jsonl { path = "log" } }'
+  gives 0 $'here@1\nmade/log\nmade/snaps/common/here.json' 'cd made; id=$(mooncage --config c.lua create); cd ../asked
+    mooncage exec $id -- true; mooncage snapshot save $id here; mooncage stop $id >/dev/null
+    cd ..; find made asked -name log -o -name here.json | sort'
+}
+check "relative places are those of who made the session" from_elsewhere
+
 # Differences, by path.
 check "diff" gives 0 $'D d\nM f\nA g\nT l  link -> directory\nM m  mode 644 -> 755' "
   mooncage exec $kept -- sh -c 'echo m > m; chmod 644 m' && mooncage snapshot save $kept before > /dev/null
@@ -87,7 +125,21 @@ check "rm --json" json_is 125 "d['removed'] == ['odd1', 'odd2'] and d['error']['
 check "export is plain tar" gives 0 $'before@1\n./\nd/\nf\nl\nm\nold' \
   'mooncage snapshot export before out.tar && tar -tf out.tar | sort && tar -xOf out.tar f'
 check "export to standard output" gives 0 $'./\nd/\nf\nl\nm' 'mooncage snapshot export before | tar -t | sort'
-check "to a full disk" gives 125 '' 'mooncage snapshot export before > /dev/full' ''
+check "to a full disk" gives 125 '' 'mooncage snapshot export before > /dev/full' 'No space left'
+# Never by the name /dev/stdout: a version that replaces links would replace the machine's.
+ln -sf /proc/self/fd/1 output
+check "to a name of our own output, with nothing after it" gives 0 $'./\nd/\nf\nl\nm\nsame\nsame' \
+  'mooncage snapshot export before output | tar -t | sort; mooncage snapshot export before >plain.tar
+    mooncage snapshot export before output >same.tar; cmp plain.tar same.tar && echo same; find output -type l | sed s/.*/same/'
+check "to what a link leads to" gives 0 $'before@1\nlink\n600\nold' \
+  'echo x > real; ln -s real link; mooncage snapshot export before link; find link -type l; stat -c %a real; tar -xOf real f'
+check "to a link that leads nowhere" gives 125 '' 'ln -s nowhere lost; mooncage snapshot export before lost' 'no link to nowhere'
+check "to a directory" gives 2 '' 'mooncage snapshot export before .' 'fix: name a file in that directory'
+check "to a fifo, which stays one" gives 0 $'before@1\n./\nd/\nf\nl\nm\nfifo' \
+  'mkfifo fifo; tar -t <fifo >listed & mooncage snapshot export before fifo; wait; sort listed; find fifo -type p'
+if mknod null c 1 3 2>/dev/null; then
+  check "to a device, which stays one" gives 0 $'before@1\nnull' 'mooncage snapshot export before null; find null -type c'
+fi
 check "export --json needs a file" gives 2 '*' 'mooncage --json snapshot export before'
 check "import" gives 0 $'back@1' 'mooncage snapshot import back out.tar'
 check "it is the same" gives 0 '' 'mooncage snapshot diff before back'
@@ -105,6 +157,24 @@ i = tarfile.TarInfo("../evil"); i.size = 1; t.addfile(i, io.BytesIO(b"x")); t.cl
     gives 0 '' 'mooncage snapshot ls -q evil'
 }
 check "import refuses what is unsafe" unsafe
+# A tree that only a sandbox of the configuration would see.
+bare_import() {
+  local own=$1
+  rm -rf seen arch && mkdir -p seen arch/b && echo secret >seen/secret && echo new >arch/b/new
+  tar -C arch -cf arch.tar .
+  config bare.lua "return { $own, project = \"$PWD/x\",
+    manifest = { files = { [\"more\"] = \"1\" } }, environment = { A = \"1\" } }"
+  gives 0 $'./\nb/\nb/new' 'mooncage --config bare.lua snapshot import bare arch.tar >/dev/null; mooncage snapshot export bare | tar -t | sort' &&
+    gives 0 secret 'ls seen'
+}
+check "import is not into a directory of the host" bare_import "working_directory = \"$PWD/seen\", backend = mooncage.subprocess {}"
+check "nor through a bind" bare_import "backend = mooncage.jail { binds = { \"$PWD/seen:/workspace/b:rw\" } }"
+check "import keeps to snapshot.max_mb" gives 125 '' 'echo "return { snapshot = { max_mb = 1 } }" > most.lua
+  head -c 3000000 /dev/urandom > big; tar -c big | mooncage --config most.lua snapshot import most' 'snapshot.max_mb'
+check "import is told to the hook, and to the log of the configuration" gives 0 $'told@1\ntold\ntold' "
+  echo 'return { audit = mooncage.audit.jsonl { path = \"told.log\" },
+    hooks = { on_sandbox_snapshot = function(_, _, _, saved) print(saved.snapshot_id) end } }' > told.lua
+  mooncage --config told.lua snapshot import told out.tar | sort -r; grep -o 'told' told.log | sort -u"
 check "import of what does not fit" gives 125 '' \
   'head -c 9000000 /dev/urandom > big; tar -c big | mooncage snapshot import --disk 4M big' 'fix:'
 check "with room for it" gives 0 big@1 'tar -c big | mooncage snapshot import --disk 64M big'
@@ -150,6 +220,46 @@ print(subprocess.run("mooncage snapshot ls -q sh; mooncage run --snapshot sh0 --
 PY
 }
 check "shell --snapshot" gives 0 "['sh0', 'typed']" "$(declare -f terminal_saved); terminal_saved"
+
+# What is not written is no success, and is spoken of.
+unwritten() {
+  local what
+  for what in 'ls' 'ls -q' '--json ls' 'show before' 'export before' 'import back out.tar' 'rm back' 'gc --dry-run'; do
+    local words=("mooncage snapshot" "$what")
+    [ "${what#--json }" = "$what" ] || words=("mooncage --json snapshot" "${what#--json }")
+    [ "$what" != 'gc --dry-run' ] || : >"$XDG_STATE_HOME/mooncage/snapshots/common/data/left.aaaaaaaaaaaaaaaaaaaaaaaaaa.new"
+    gives 125 '' "${words[*]} >/dev/full" 'cannot write to standard output: No space left' ||
+      { echo "that was: $what"; return 1; }
+  done
+}
+check "output that is not written" unwritten
+
+# What a signal cuts short leaves nothing.
+cut_short() {
+  local signal try code
+  mooncage run -e 'local left = 300
+    assert(require("mooncage").store.file():save { id = "long", data = function()
+      left = left - 1
+      return left >= 0 and ("x"):rep(1e6) or nil
+    end })' || return 1
+  mkdir -p cut
+  for signal in INT TERM HUP; do
+    for try in 1 2 3 4 5; do
+      # A job in the background ignores SIGINT unless it is told otherwise.
+      env --default-signal=INT mooncage snapshot export long cut/long >"$work/cut" 2>&1 &
+      while ! compgen -G 'cut/*' >/dev/null && kill -0 $! 2>/dev/null; do :; done
+      kill -"$signal" $! 2>/dev/null
+      wait $!
+      code=$?
+      [ $code != 0 ] && break
+      rm -f cut/long
+    done
+    [ $code = $((128 + $(kill -l $signal))) ] || { echo "$signal: exit status $code in try $try"; cat "$work/cut"; return 1; }
+    [ -z "$(ls cut)" ] || { echo "$signal left $(ls cut)"; return 1; }
+  done
+  mooncage snapshot rm long >/dev/null
+}
+check "an export that a signal ends leaves nothing" cut_short
 
 # What a writer that was killed has left.
 killed_writer() {

@@ -1,6 +1,7 @@
 -- snapshot.lua: `mooncage snapshot`: what a store holds, and sessions that stay in and out of it.
 local core = require "mooncage.core"
 local exit = require "mooncage.cli.exit"
+local interrupt = require "mooncage.cli.interrupt"
 local keepers = require "mooncage.cli.keepers"
 local mooncage = require "mooncage"
 local output = require "mooncage.cli.output"
@@ -11,10 +12,25 @@ local tarfile = require "mooncage.cli.tarfile"
 
 local actions = {}
 
----The configuration, with --store, --tenant and --disk over it.
+---The configuration, with --store, --tenant and --disk over it, and what its tenant gets: asked of
+---`tenants` as for a session, unless --store-prefix says which part of the store is meant.
+---@return table? config, table overrides_or_err
 local function config_of(flags)
-  return sandbox.config { config = flags.config, tenant = flags.tenant, store = flags.store,
-    disk = flags.disk }
+  local config, err, path = sandbox.config { config = flags.config, tenant = flags.tenant,
+    store = flags.store, disk = flags.disk }
+  if not config then return nil, err end
+  local prefix, overrides = flags["store-prefix"], {}
+  if config.tenant or not prefix then
+    overrides, err = mooncage._overrides(config)
+    if not overrides then
+      if not config.tenant and err.code == "no_candidate" then
+        err.fix = "name the tenant with --tenant, or the part of the store with --store-prefix"
+      end
+      return nil, sandbox.locate(err, path, flags)
+    end
+  end
+  config.store_prefix = prefix or overrides.store_prefix or config.store_prefix
+  return config, overrides
 end
 
 ---The store of the configuration, in the part of its tenant.
@@ -24,7 +40,7 @@ local function store_of(flags)
   if not config then return nil, err end
   local given = config.snapshot_store or {}
   return mooncage.store.file { dir = given.dir, hmac_key = given.hmac_key }:of {
-    tenant = config.tenant, store_prefix = flags["store-prefix"] or config.store_prefix,
+    tenant = config.tenant, store_prefix = config.store_prefix,
   }
 end
 
@@ -40,6 +56,17 @@ end
 
 -- ---- sessions ----------------------------------------------------------------------------------
 
+---The store of --store, with the key of the configuration. Without the flag: the session's own.
+local function named_store(flags, config)
+  if not flags.store then return nil end
+  local given = config.snapshot_store
+  local store = mooncage.store.file {
+    dir = assert(system.absolute(flags.store)),
+    hmac_key = type(given) == "table" and given.hmac_key or nil,
+  }
+  return { type = store.type, dir = store.dir, hmac_key = store.hmac_key }
+end
+
 ---Calls a session's own method with the snapshot's id; the session stays.
 local function with_session(line, method)
   for _, name in ipairs { "tenant", "store-prefix" } do
@@ -52,12 +79,9 @@ local function with_session(line, method)
   if not config then return nil, err end
   local session, gone = keepers.open(line.words[2], config)
   if not session then return nil, gone end
-  local store = line.flags.store and mooncage.store.file {
-    dir = assert(system.absolute(line.flags.store)),
-  }
   local metadata
   metadata, err = session[method](session, line.words[3],
-    { store = store and { type = store.type, dir = store.dir } })
+    { store = named_store(line.flags, config) })
   session:close()
   if not metadata then return nil, err end
   return tell(metadata)
@@ -105,8 +129,9 @@ function actions.ls(line)
   if not list then return nil, err end
   if output.is_json() then return output.document { snapshots = core.array(list) } end
   if not output.is_quiet() then return print_list(list) end
-  for _, one in ipairs(list) do output.write(one.snapshot_id .. "\n") end
-  return true
+  local ok = true
+  for _, one in ipairs(list) do ok = output.write(one.snapshot_id .. "\n") end
+  return ok
 end
 
 local SHOWN = {
@@ -266,6 +291,7 @@ end
 ---The FILE that was named, or "-" for one of our own streams.
 local function place_of(line, fd)
   local place = line.words[3] or "-"
+  if place ~= "-" and system.is_open_as(place, fd) then place = "-" end -- such as /dev/stdout
   if place ~= "-" or not core.terminal.isatty(fd) then return place end
   return nil, { code = "invalid", message = "a tar archive is nothing for a terminal",
     fix = "name a file, or redirect " .. (fd == 0 and "the input" or "the output") }
@@ -280,6 +306,7 @@ function actions.export(line)
   end
   local store, err = store_of(line.flags)
   if not store then return nil, err end
+  if to ~= "-" then interrupt.watch() end -- what is half written goes
   local written = true
   local metadata, unread = store:load(line.words[2], to ~= "-" and to or function(chunk)
     written = output.write(chunk)
@@ -290,16 +317,45 @@ function actions.export(line)
   return to == "-" or tell(metadata)
 end
 
+-- What an archive is unpacked with, of the configuration and of what its tenant gets: for whom,
+-- into which store, within which limits, and who is told.
+local KEPT = {
+  "tenant", "snapshot_store", "store_prefix", "limits", "enforcement", "labels", "run_id", "audit",
+  "context", "agent", "hook_timeout_s",
+}
+local KEPT_OF_TENANT = { "limits", "enforcement", "labels", "audit", "quota" }
+
+local function only(from, keys)
+  local to = {}
+  for _, key in ipairs(keys) do to[key] = from[key] end
+  return to
+end
+
+---A plain jail, whatever the configuration's sandboxes are: an archive meets nothing of the host,
+---and nothing of the host gets into the snapshot.
+local function unpacking(config, overrides)
+  local plain_jail = only(config, KEPT)
+  plain_jail.backend = "jail"
+  if type(config.snapshot) == "table" then
+    plain_jail.snapshot = only(config.snapshot, { "max_mb" })
+  end
+  if type(config.hooks) == "table" then
+    plain_jail.hooks = only(config.hooks, { "on_sandbox_snapshot" })
+  end
+  if config.tenants then
+    local given = only(overrides, KEPT_OF_TENANT)
+    plain_jail.tenants = function() return given end
+  end
+  return plain_jail
+end
+
 ---Unpacked in a sandbox that is gone afterwards, and packed again: nothing unsafe gets in.
 function actions.import(line)
   local from, misplaced = place_of(line, 0)
   if not from then return nil, misplaced end
-  local config, err = config_of(line.flags)
-  if not config then return nil, err end
-  config.manifest, config.snapshot, config.project = nil, nil, nil
-  config.store_prefix = line.flags["store-prefix"] or config.store_prefix
-  local session
-  session, err = mooncage.open(config)
+  local config, overrides = config_of(line.flags)
+  if not config then return nil, overrides end
+  local session, err = mooncage.open(unpacking(config, overrides))
   if not session then return nil, err end
   local ok, metadata
   ok, err = session:restore_workspace(from == "-" and "/dev/stdin" or from)

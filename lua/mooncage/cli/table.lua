@@ -82,7 +82,7 @@ flags.snapshot = {
 flags.snapshots = {
   flags.store[1],
   { name = "tenant", value = "ID", type = "name",
-    help = "The part of the store that this tenant sees." },
+    help = "The part of the store that this tenant sees, as tenants of the configuration has it." },
   { name = "store-prefix", value = "NAME", type = "name",
     help = "The part of the store that a tenant's store_prefix names." },
   { name = "dry-run", help = "gc: only say what would be removed." },
@@ -321,7 +321,8 @@ local commands = {
     summary = "Copy files into or out of a session that stays",
     usage = { "mooncage cp SRC ID:DST", "mooncage cp ID:SRC DST" },
     description = {
-      "Copies a file or a directory with all in it. Links are refused rather than followed.",
+      "Copies a file or a directory with all in it. Links are refused rather than followed. A file "
+        .. "replaces that which a link at DST leads to; into a device or fifo it is written.",
     },
     flags = {},
     takes = "two_places",
@@ -363,7 +364,8 @@ local commands = {
     description = {
       "save keeps the workspace of a session that stays under ID. restore ends every command of "
         .. "the session and puts the snapshot in place of its workspace, whole or not at all. Both "
-        .. "print ID@VERSION. Without --store the store is that of the session's configuration.",
+        .. "print ID@VERSION. Without --store the store is that of the session's configuration; "
+        .. "with it the hmac_key is that of the configuration here.",
       "ls lists the snapshots whose id begins with PREFIX, in order of ids; with -q only the ids. "
         .. "show tells all that is known of one. rm removes each, and goes on after one that is "
         .. "not there.",
@@ -371,8 +373,9 @@ local commands = {
         .. "another kind of file. Times do not count. Exits 0 whether there are differences or "
         .. "not. It needs room in /tmp for both.",
       "gc removes what saves that were cut short have left.",
-      "export writes a plain tar archive to FILE, or to standard output. import saves one, from "
-        .. "FILE or standard input: it is unpacked in a sandbox first, so nothing unsafe gets in.",
+      "export writes a plain tar archive to FILE, or to standard output; a link, device or fifo "
+        .. "that is there stays what it is. import saves one, from FILE or standard input: it is "
+        .. "unpacked in a plain jail first, so nothing unsafe gets in.",
     },
     flags = { flags.snapshots },
     takes = "action",
