@@ -30,6 +30,16 @@ local VERDICTS = { allow = true, ask = true, deny = true }
 
 local function fail(text, ...) error("command_guardrail: " .. text:format(...), 0) end
 
+---Nothing but 1, 2 ... without a hole: what stands behind one would be passed over.
+local function check_list(list, name, of)
+  for key in pairs(list) do
+    local place = type(key) == "number" and key >= 1 and key % 1 == 0
+    if not place or key > 1 and list[key - 1] == nil then
+      fail("%s must be a list of %s without holes: what is '%s'?", name, of, tostring(key))
+    end
+  end
+end
+
 -- ---- rules -------------------------------------------------------------------------------------
 
 ---A word of a rule as the literal pieces between its stars.
@@ -63,6 +73,7 @@ local function read_rule(rule, list, i)
   if type(rule) == "string" then
     for word in rule:gmatch "%S+" do words[#words + 1] = word end
   elseif type(rule) == "table" then
+    check_list(rule, ("%s[%d]"):format(list, i), "words")
     for k, word in ipairs(rule) do words[k] = word end
   else
     fail("%s[%d] must be a text or a list of words, not a %s", list, i, type(rule))
@@ -84,11 +95,9 @@ end
 local function read_rules(options, list)
   local rules = options[list] or {}
   if type(rules) ~= "table" then fail("%s must be a list of rules, not a %s", list, type(rules)) end
+  check_list(rules, list, "rules")
   local parsed = {}
   for i, rule in ipairs(rules) do parsed[i] = read_rule(rule, list, i) end
-  for key in pairs(rules) do
-    if not parsed[key] then fail("%s must be a list: what is '%s'?", list, tostring(key)) end
-  end
   return parsed
 end
 
@@ -108,10 +117,14 @@ local function fits_word(pieces, word, put_in)
   return prefix_fits(pieces, put_in.prefix) and "may"
 end
 
+---Does a path lead up by ".."?
+local function leads_up(path) return ("/" .. path .. "/"):find("/../", 1, true) ~= nil end
+
 ---Does a command fit a rule? true, false or "may". `loose`: a program is known by its last name,
----too.
+---too; else a "*" in its name does not lead up.
 local function fits(rule, command, loose)
   local words, put_in, may = command.words, command.places, false
+  if not loose and #rule.words[1] > 1 and words[1] and leads_up(words[1]) then return false end
   for k = 1, #rule.words do
     local word = words[k]
     if word == nil then return false end
@@ -130,15 +143,35 @@ local function fits(rule, command, loose)
   return may and "may" or true
 end
 
----The first rule that a command surely fits, and the first that it may fit.
+---Does a rule name what makes this a command that cannot be told, and not only let it pass?
+local function names(rule, untold)
+  local pieces = untold.word and rule.words[untold.word]
+  return pieces and (#pieces == 1 or #pieces[1] >= untold.upto)
+end
+
+---Does a rule name all that cannot be told of a command? Code for an interpreter is meant, too, by
+---a rule that lets that run with any words; code that it reads, by one that has no open end.
+local function means(rule, command)
+  if not command.unclear then return true end
+  local any = rule.open and #rule.words == 1 and table.concat(rule.words[1]) ~= ""
+  for _, untold in ipairs(command.untold or {}) do
+    local code = untold.code and (any or not untold.word and not rule.open)
+    if not code and not names(rule, untold) then return false end
+  end
+  return command.untold ~= nil
+end
+
+---The first rule that a command surely fits (before others one that means it), and the first that
+---it may fit.
 local function find(rules, command, loose)
-  local perhaps
+  local sure, perhaps
   for _, rule in ipairs(rules) do
     local said = fits(rule, command, loose)
-    if said == true then return rule end
+    if said == true and means(rule, command) then return rule end
+    if said == true then sure = sure or rule end
     if said == "may" then perhaps = perhaps or rule end
   end
-  return nil, perhaps
+  return sure, not sure and perhaps or nil
 end
 
 -- ---- files and variables -----------------------------------------------------------------------
@@ -148,6 +181,7 @@ local function read_patterns(options, name, always)
   if list ~= nil and type(list) ~= "table" then
     fail("%s must be a list of file names, not a %s", name, type(list))
   end
+  check_list(list or {}, name, "file names")
   local patterns = {}
   for i, text in ipairs(list or {}) do
     if type(text) ~= "string" or text == "" then fail("%s[%d] must be a file's name", name, i) end
@@ -160,7 +194,7 @@ end
 
 ---A pattern never leads up by "..", nor to the network by bash's /dev/tcp.
 local function file_fits(patterns, path)
-  local up = ("/" .. path .. "/"):find("/../", 1, true)
+  local up = leads_up(path)
   local network = path:match "^/+dev/+tcp/" or path:match "^/+dev/+udp/"
   for _, pieces in ipairs(patterns) do
     local literal = #pieces == 1
@@ -170,23 +204,50 @@ local function file_fits(patterns, path)
   return false
 end
 
--- Variables that change which program runs, or what it is: names, and beginnings of names.
-local DANGEROUS = {}
-for name in ([[PATH IFS ENV PS1 PS2 PS4 PROMPT_COMMAND SHELLOPTS BASHOPTS CDPATH GLOBIGNORE FPATH
-    ZDOTDIR EDITOR VISUAL PAGER MANPAGER BROWSER SHELL TAR_OPTIONS RSYNC_RSH CVS_RSH MAKEFLAGS
-    GCONV_PATH LOCPATH NLSPATH HOSTALIASES RES_OPTIONS OPENSSL_CONF SSH_ASKPASS SUDO_ASKPASS
-    JAVA_TOOL_OPTIONS CLASSPATH RUSTC_WRAPPER GOFLAGS INPUTRC POSIXLY_CORRECT]]):gmatch "%S+" do
-  DANGEROUS[name] = true
+local function names_in(text)
+  local of = {}
+  for name in text:gmatch "%S+" do of[name] = true end
+  return of
 end
+
+-- Variables that change which program runs, or what it is: names, and their beginnings and ends.
+-- They name programs and options, files of such, code that is loaded, and where programs are found.
+local DANGEROUS = names_in [[
+  PATH IFS ENV PS0 PS1 PS2 PS4 SHELLOPTS BASHOPTS CDPATH GLOBIGNORE FPATH ZDOTDIR FCEDIT
+  GCONV_PATH LOCPATH NLSPATH HOSTALIASES RES_OPTIONS GLIBC_TUNABLES GETCONF_DIR MALLOC_TRACE
+  VISUAL SHELL BROWSER TAR_OPTIONS TAPE ZIPOPT CVS_RSH CVS_SERVER SVN_SSH HGRCPATH HGMERGE MAILRC
+  INPUTRC POSIXLY_CORRECT VIMINIT EXINIT GVIMINIT VIM VIMRUNTIME MYVIMRC EMACSLOADPATH SCREENRC
+  MANOPT MANROFFOPT MANPATH TROFF TEXMFCNF shell_escape shell_escape_commands openout_any
+  WGETRC SYSTEM_WGETRC CURL_HOME SSLKEYLOGFILE SSH_ASKPASS_REQUIRE SSH_SK_HELPER SSH_SK_PROVIDER
+  SSH_PKCS11_HELPER KRB5_CONFIG SASL_PATH APT_CONFIG RIPGREP_CONFIG_PATH ACKRC ACK_OPTIONS
+  MAKEFLAGS GNUMAKEFLAGS MAKEFILES COMPILER_PATH GCC_EXEC_PREFIX COLLECT_LTO_WRAPPER REALGCC
+  DEPENDENCIES_OUTPUT SUNPRO_DEPENDENCIES CONFIG_SITE CONFIG_SHELL PKG_CONFIG
+  JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS _JAVA_OPTIONS CLASSPATH MAVEN_OPTS MAVEN_ARGS GRADLE_OPTS
+  ANT_OPTS ANT_ARGS GOFLAGS GOENV GOROOT GOTOOLDIR GOTOOLCHAIN
+  RUSTC RUSTDOC RUSTFLAGS RUSTDOCFLAGS RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER RUSTUP_TOOLCHAIN
+  PHPRC PHP_INI_SCAN_DIR GEM_HOME GEM_PATH IRBRC RAKEOPT TCLLIBPATH TCL_LIBRARY IPYTHONDIR
+  GTK_MODULES GTK_PATH GIO_EXTRA_MODULES GIO_MODULE_DIR GDK_PIXBUF_MODULE_FILE GST_PLUGIN_PATH
+  QT_PLUGIN_PATH QML2_IMPORT_PATH GS_OPTIONS GS_LIB]]
 local BEGINNINGS = { "LD_", "GIT_", "PYTHON", "PERL", "NODE_", "RUBY", "BASH_", "LUA_", "DYLD_",
-  "LESS", "npm_config_", "PIP_", "CARGO_" }
--- Only where a text sets them: the operator may give a command a home of its own.
-local IN_TEXT = { HOME = true, XDG_CONFIG_HOME = true }
+  "LESS", "npm_config_", "NPM_CONFIG_", "YARN_", "PIP_", "CARGO_", "RSYNC_", "GROFF_", "OPENSSL_",
+  "PYTEST_", "HARNESS_", "BUNDLE_", "CCACHE_", "DISTCC_", "CMAKE_", "VALGRIND_", "MAGICK_", "FZF_",
+  "GUILE_", "JULIA_", "R_", "ERL_", "PSQL" }
+local ENDS = { "PAGER", "EDITOR", "ASKPASS", "PROMPT_COMMAND" }
+-- Only where a text sets them: the operator may give a command a home, and a compiler, of its own.
+local IN_TEXT = names_in [[
+  HOME XDG_CONFIG_HOME XDG_CONFIG_DIRS XDG_DATA_HOME XDG_DATA_DIRS JAVA_HOME GRADLE_USER_HOME
+  KUBECONFIG AWS_CONFIG_FILE AWS_SHARED_CREDENTIALS_FILE DOCKER_CONFIG CLOUDSDK_CONFIG
+  AR AS CC CO CPP CXX F77 FC GET LD LEX LINT MAKE MAKEINFO RM TEX TEXI2DVI WEAVE YACC CFLAGS
+  CPPFLAGS CXXFLAGS FFLAGS LDFLAGS LDLIBS ARFLAGS ASFLAGS LFLAGS YFLAGS TARGET_ARCH LOADLIBES
+  GREP EGREP FGREP DIFF CMP AWK SED M4 ZIP ZSTD ZCAT]]
 
 local function is_dangerous(name)
   if DANGEROUS[name] or not name:match "^[%a_][%w_]*$" then return true end
   for _, beginning in ipairs(BEGINNINGS) do
     if name:sub(1, #beginning) == beginning then return true end
+  end
+  for _, last in ipairs(ENDS) do
+    if name:sub(-#last) == last then return true end
   end
   return false
 end
@@ -196,6 +257,7 @@ end
 local function set_of(list, name)
   local set = {}
   if type(list) ~= "table" then fail("%s must be a list of texts, not a %s", name, type(list)) end
+  check_list(list, name, "texts")
   for i, text in ipairs(list) do
     if type(text) ~= "string" then fail("%s[%d] must be a text, not a %s", name, i, type(text)) end
     set[text] = true
@@ -210,17 +272,8 @@ local function is_search(facts, words)
 end
 
 -- In a text for the shell these run nothing and write nothing; what they set is looked at.
-local HARMLESS = {}
-for name in (": true false test [ break continue return exit shift read wait export readonly local")
-  :gmatch "%S+" do
-  HARMLESS[name] = true
-end
-
----Does a rule name this word of a command, and not only let it pass?
-local function names_word(rule, place)
-  local pieces = place and rule.words[place]
-  return pieces ~= nil and table.concat(pieces) ~= ""
-end
+local HARMLESS = names_in
+  ": true false test [ break continue return exit shift read wait export readonly local"
 
 ---A command as it is shown: not too long.
 local function shown(words)
@@ -307,8 +360,7 @@ local function judge_words(rules, facts, command)
   local asked, may_be_asked = find(rules.ask, command, true)
   local allowed = find(rules.allow, command, false)
   local rule = asked or allowed
-  local meant = rule and (command.code or names_word(rule, command.unclear_word))
-  if command.unclear and not meant then
+  if command.unclear and not (rule and means(rule, command)) then
     local said, why, by = unknown(rules, command.unclear)
     if said ~= nil then return said, why, by end
   end

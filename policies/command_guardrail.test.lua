@@ -123,6 +123,9 @@ end
 for _, text in ipairs {
   "PATH=. ls", "PATH=.; ls", "export PATH=.", "export \"PATH=$x\"", "readonly PATH=.",
   "read PATH", "for PATH in .; do ls; done", ": ${PATH:=.}", "printf -v PATH .", "getopts x PATH",
+  "MAKEFILES=m make", "env GNUMAKEFLAGS=x make", "WGETRC=w ls", "CURL_HOME=. ls", "CC=x make",
+  "COMPILER_PATH=. ls", "MANOPT=-Px ls", "RSYNC_CONNECT_PROG=x ls", "GCC_EXEC_PREFIX=. ls",
+  "ZIPOPT=-TTx ls", "HARNESS_PERL=x ls", "AWS_PAGER=x ls", "KUBE_EDITOR=x ls", "PS0='$(x)' ls",
   "LD_PRELOAD=x ls", "env LD_PRELOAD=x ls", "env -i PATH=. ls", "BASH_ENV=x ls", "HOME=. ls",
   "GIT_SSH_COMMAND=x ls", "IFS=x; ls", "env 'BASH_FUNC_ls%%=() { rm x; }' bash -c ls", "unset PATH",
   "local PATH=.", "env \"LD_PRELOAD=$x\" ls",
@@ -222,11 +225,49 @@ for _, text in ipairs {
   "python3 -m timeit x", "python3 -mtimeit x", "python3 -m code", "wait -n -p 'a[$(x)]'",
   "compgen -W '$(x)'", "cmake -E env x", "cmake -E time x",
   "ccache x", "sg root -c x", "newgrp", "coresched new -- x", "tini -- x", "debconf x",
+  "env -u $x", "env --unset $x", "echo x | xargs env -u", "nice -n $x", "timeout -k $x",
+  "stdbuf -o $x", "ionice -c 2 -n $x", "choom -n $x", "flock -w $x", "bash -o $x 'ls'",
+  "tar -c -f $x", "make -C $x", "ssh -p $x", "sort -k $x", "git -C $x", "python3 -W $x",
+  "dd if=$x", "dd o\"$x\"", "tar c\"$x\"", "make SHELL=\"$x\"", "make a\"$x\"",
+  "git clone \"ext::$x\"", "git bisect r\"$x\" y",
+  "xargs -I{} -n2 env", "xargs -I{} -L1 env", "xargs -i -n2 env", "xargs --replace --max-l=1 env",
+  "xargs -n2 -I{} env", "xargs --process-slot-var=PATH ls",
+  "perl -le x", "perl -lpe x", "perl -lane x", "perl -0e x", "perl -0777e x", "perl -00ne x",
+  "perl -l0e x", "perl -l012e x", "perl -de x", "perl -dte x", "perl -d x", "perl '-C0 -e' x",
+  "perl5.36-x86_64-linux-gnu -e x", "ruby -0e x", "ruby -W0e x", "ruby -T1e x", "ruby -Ke x",
+  "ruby -K -e x", "php -f /dev/stdin x", "zsh +x -c x", "ksh + -c x", "node inspect x",
+  "python3 -m cProfile -m timeit x", "python3 -m profile -o f -m timeit x", "python3 -m bpython",
+  "python3 -m runpy timeit x", "python3 -m trace -t --module timeit x", "python3 -m _pyrepl",
+  "python3 -m asyncio.__main__", "python3 -m cProfile /dev/stdin", "python3 -m imaplib -s x",
+  "python3 -m doctest /dev/stdin", "python3 -m pickle -", "python3 -m \"$x\"",
+  "git config core.fsmonitor x list", "git config core.sshCommand x get",
+  "git config core.fsmonitor x --get", "git config --file --list alias.x y",
+  "git archive -o f HEAD", "git archive -vof HEAD", "git bundle create f HEAD",
+  "git checkout-index --prefix=f -a", "git checkout-index --pre=f -a", "git index-pack -o f x",
+  "git format-patch -o d", "git format-patch --output-directory=d",
+  "git read-tree --index-output=f",
+  "make SHELL:=x", "make SHELL::=x", "make SHELL?=x", "make SHELL+=x", "make 'SHELL =x'",
+  "make ' SHELL=x'", "make '\tSHELL\t:= x'", "make -- SHELL=x", "make MAKEFLAGS+=x",
+  "make 'x!=y'", "make 'x != y'", "make 'a$(b)=c'", "make 'CFLAGS=;x'", "make 'CC=x ;'",
+  "ssh -o '\"ProxyCommand\" x' h", "ssh -o '=ProxyCommand x' h", "ssh -p 1 h -oProxyCommand=x",
+  "ssh -oSmartcardDevice=x h", "sftp h", "sftp -b f h", "sftp -S x h", "scp -oProxyCommand=x a h:",
+  "gcc --prefix=d/ -c a.c", "gcc --prefix d/ -c a.c", "x86_64-linux-gnu-gcc-12 -wrapper x a.c",
+  "c99 -wrapper x a.c", "gcc -Wl,-plugin,x a.c", "clang --config f a.c", "busybox openvt x",
+  "editor f", "vim.tiny f", "npx x",
   "time -o f x", "script f", "su", "flock x -c \"$x\"", "busybox --install d",
 } do
   cases[#cases + 1] = { name = ("it cannot be told: %s"):format((text:gsub("%c", "?"))),
     options = { default = "allow", write = { "*" }, read = { "*" } }, command = text,
     expect = false }
+end
+
+for _, text in ipairs {
+  "sh -c - 'rm x'", "sh -c + 'rm x'", "bash -ec + - 'rm x'", "sftp -D 'rm x' h",
+  "scp -D 'rm x' a h:",
+  "busybox cttyhack rm x", "prove -e 'rm x' t", "prove --exe 'rm x' t", "make CC='rm x'",
+  "xargs -I{} -n1 rm {}",
+} do
+  case(("run by another: %s"):format(text), text, false, "a rule denies it")
 end
 
 for _, text in ipairs { "gosu", "xargs -I" } do
@@ -238,13 +279,19 @@ case("a name beyond ASCII", { "\239\189\133cho" }, false, "plain characters")
 case("a name with a blank", { "ls " }, false, "plain characters")
 case("an empty name", { "" }, false)
 for _, name in ipairs { "PATH", "LD_PRELOAD", "BASH_ENV", "ENV", "IFS", "GIT_SSH_COMMAND",
-  "PROMPT_COMMAND", "BASH_FUNC_ls%%" } do
+  "PROMPT_COMMAND", "BASH_FUNC_ls%%", "MAKEFILES", "WGETRC", "CURL_HOME", "RSYNC_CONNECT_PROG",
+  "COMPILER_PATH" } do
   case(("the variable %s"):format(name),
     { argv = { "ls" }, words = { "ls" }, env_names = { name } }, false, "is set")
 end
 case("others are no matter", { argv = { "ls" }, words = { "ls" }, env_names = { "TOKEN" } }, true)
 case("nor one that is allowed", { argv = { "ls" }, words = { "ls" },
   env_names = { "PYTHONPATH" } }, true)
+
+for _, name in ipairs { "HOME", "CC", "JAVA_HOME", "KUBECONFIG" } do
+  case(("%s is the operator's"):format(name),
+    { argv = { "ls" }, words = { "ls" }, env_names = { name } }, true)
+end
 
 -- search_files runs grep, and this form of it only reads.
 local function search(tool, ...)
@@ -274,10 +321,73 @@ made("is not by default", { default = "allow" }, "python3 -c x", false, "not und
 made("a script is a program like any", { default = "allow" }, "python3 x.py", true)
 for _, text in ipairs { "python3 -m pytest x", "cmake -DEXTRA=1 -S . -B b", "wait", "wait -n",
   "wait 1", "gcc -O2 -w -o a a.c", "g++ -c ./*.cc", "install -m 755 a b", "sh ./run.sh",
+  "sh - run.sh", "git config --get x", "git config -l", "git config --global --list",
+  "git config list", "git config --file f --get x", "git config -f f -l", "git config get x",
+  "git archive --prefix=d/ HEAD", "git bundle verify f", "make -j4 V=1 PREFIX=/usr all",
+  "make CC=clang CFLAGS='-O2 -g'", "make -- all", "ssh -p 1 h ls -oProxyCommand", "perl -l x.pl",
+  "perl -0777 x.pl", "perl -w -l012 x.pl", "ruby -W:no-deprecated x.rb", "ruby -W0 x.rb",
+  "python3 -m cProfile x.py", "python3 -m cProfile -o f -m pytest x", "python3 -m trace -t x.py",
+  "python3 -m pip list", "python3 -m doctest x.txt", "xargs -I{} -n1 echo {}", "env -u \"$x\" ls",
+  "nice -n \"$x\" ls", "gcc -Wl,-rpath,x a.c", "scp a h:", "prove -l t",
   "python3 ./\"$x\"", "sed ':a;N;$!ba;s/x/y/' f",
   "sed -n ':a\n/x/{p;b a\n}' f" } do
   made(("%s is as plain"):format((text:gsub("%c", "?"))), { default = "allow" }, text, true)
 end
+-- A rule names all that cannot be told.
+for _, each in ipairs {
+  { "git -c core.pager=* *", { "git", "-c", "core.pager=cat", "-c", "alias.x=!x", "x" } },
+  { "git -c core.pager=* *", { "git", "-c", "core.pager=cat", "log", "--output=f" } },
+  { "curl -o build/* *", { "curl", "-o", "build/x", "-K", "f" } },
+  { "curl -o out *", { "curl", "-o", "out", "u", "-o", "f" } },
+  { "curl -s* *", { "curl", "-sKf", "u" } },
+  { "dd of=out *", { "dd", "of=out", "if=f", "of=g" } },
+  { "wget -O out *", { "wget", "-O", "out", "--use-askpass=./x", "u" } },
+  { "make SHELL=/bin/bash *", { "make", "SHELL=/bin/bash", "-f", "mk", "SHELL=./x" } },
+  { "find . -delete *", { "find", ".", "-delete", "-fprint", "f" } },
+  { "gcc -B* *", { "gcc", "-B.", "-wrapper", "x" } },
+  { "gdb -batch *", { "gdb", "-batch", "-ex", "x" } },
+  { "nice --frob *", { "nice", "--frob", "x" } },
+  { "su a *", { "su", "a", "b" } },
+  { "node --max-old-space-size=* *", { "node", "--max-old-space-size=9", "-e", "x" } },
+  { "node --frob *", { "node", "--frob", "-e", "x" } },
+  -- 1 for code the word that brings it
+  { "python3 *.py", { "python3", "-cx#.py" } }, { "perl *.pl", { "perl", "-ex#.pl" } },
+  { "node *.js", { "node", "--eval=x//.js" } }, { "luajit *.lua", { "luajit", "-ex--.lua" } },
+  { "sed -n *p *", { "sed", "-n", "1e x\np", "f" } },
+  { "perl -e 1 *", { "perl", "-e", "1", "-ex" } },
+  { "python3 d/*", { "python3", "d/../dev/stdin" } }, { "bash -x *", { "bash", "-x" } },
+  { "make *x", { "make", "SHELL=x" } }, { "make S* *", { "make", "SHELL=x", "a" } },
+} do
+  made(("%s does not name %s"):format(each[1], (table.concat(each[2], " "):gsub("%c", "?"))),
+    { allow = { each[1] } }, each[2], false)
+end
+for _, each in ipairs {
+  { "git -c core.pager=* -c alias.x=* x",
+    { "git", "-c", "core.pager=cat", "-c", "alias.x=!x", "x" } },
+  { "curl -o build/* *", { "curl", "-o", "build/x", "u" } },
+  { "curl -sK* *", { "curl", "-sKf", "u" } }, { "dd of=* if=*", { "dd", "of=a", "if=b" } },
+  { "make SHELL=* *", { "make", "SHELL=/bin/bash", "all" } },
+  { "python3 -c *", { "python3", "-c", "x", "-c" } }, { "python3 -c*", { "python3", "-cx" } },
+  { "python3 *", { "python3", "-c", "x" } }, { "python3 *", { "python3" } },
+  { "perl -e * *", { "perl", "-e", "x", "y" } }, { "bash", { "bash" } },
+  { "python3 -m timeit *", { "python3", "-m", "timeit", "x" } },
+  { "sed -n w f", { "sed", "-n", "w", "f" } }, { "sh -c *", "sh -c \"$x\"" },
+  { "gdb -batch f", { "gdb", "-batch", "f" } }, { "vim *", { "vim", "-c", "x", "y" } },
+  { "git archive -o *", { "git", "archive", "-o", "f" } },
+} do
+  local text = type(each[2]) == "table" and table.concat(each[2], " ") or each[2]
+  made(("%s names %s"):format(each[1], text), { allow = { each[1] } }, each[2], true)
+end
+made("another rule may name it", { allow = { "git *", "git -c core.pager=* *" } },
+  { "git", "-c", "core.pager=x", "log" }, true)
+made("not half each", { allow = { "git -c core.pager=* *", "git * * -c *" } },
+  { "git", "-c", "core.pager=x", "-c", "alias.x=y", "x" }, false, "setting")
+made("a * in a program's name leads not up", { allow = { "./p/* *" } }, { "./p/../../bin/x" },
+  false,
+  "no rule allows it")
+made("but down", { allow = { "./p/* *" } }, { "./p/a/x", "../y" }, true)
+made("a rule may lead up by itself", { allow = { "../p/x *" } }, { "../p/x" }, true)
+made("deny knows all ways", { default = "allow", deny = { "./p/* *" } }, { "./p/../x" }, false)
 made("an option needs a rule that names it", { allow = { "git *" } }, "git -c core.pager=x log",
   false, "setting")
 made("like this", { allow = { "git -c core.pager=* log" } }, "git -c core.pager=x log", true)
@@ -297,6 +407,12 @@ made("a misspelt option", { alow = {} }, { "ls" }, "error", "unknown option 'alo
 made("a default that there is not", { default = "maybe" }, { "ls" }, "error", "default must be")
 made("a rule of nothing", { allow = { "" } }, { "ls" }, "error", "has no words")
 made("a rule that is no text", { allow = { 7 } }, { "ls" }, "error", "must be a text or a list")
+made("a hole in a rule", { deny = { { "rm", nil, "*" } } }, { "ls" }, "error", "what is '3'")
+made("a hole in rules", { deny = { "rm", nil, "cp" } }, { "ls" }, "error", "what is '3'")
+made("a hole in files", { write = { "a", nil, "b" } }, { "ls" }, "error", "what is '3'")
+made("a hole in texts", { shell = { "a", nil, "b" } }, { "ls" }, "error", "what is '3'")
+made("a hole in variables", { env = { nil, "A" } }, { "ls" }, "error", "what is '2'")
+made("a rule with names", { deny = { { "rm", all = "*" } } }, { "ls" }, "error", "what is 'all'")
 made("rules that are no list", { allow = { ls = true } }, { "ls" }, "error", "must be a list")
 
 return cases

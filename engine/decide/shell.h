@@ -34,6 +34,15 @@ typedef struct mcg_shell_redirect {
   mcg_shell_word *target; /* of a here-document the delimiter */
 } mcg_shell_redirect;
 
+/* Something of a command that cannot be told. */
+typedef struct mcg_shell_untold {
+  struct mcg_shell_untold *next;
+  const char *why;
+  size_t word; /* the word that makes it so, from 1; 0: none */
+  size_t upto; /* so many bytes of that word do */
+  bool code;   /* an interpreter is given code there, not a file of it */
+} mcg_shell_untold;
+
 typedef struct mcg_shell_command {
   struct mcg_shell_command *next;
   mcg_shell_word *words, *assigns; /* an assignment's text is all of NAME=VALUE */
@@ -45,8 +54,7 @@ typedef struct mcg_shell_command {
   struct mcg_shell_command *inside; /* the one that runs it, or NULL */
   const char *via;                  /* how: "env -S", or NULL */
   const char *unclear;              /* it runs something that cannot be told */
-  size_t unclear_word;              /* the word that makes it so, from 1; 0: none */
-  bool code;                        /* an interpreter that is given code, not a file of it */
+  mcg_shell_untold *untold, *last;  /* all that cannot; none where the parser says so */
   bool transparent;                 /* nothing but what it runs is to be judged */
   bool unwrapped;
 } mcg_shell_command;

@@ -55,6 +55,25 @@ static json_t *redirects_json(const mcg_shell_redirect *redirect)
   return out;
 }
 
+static json_t *untold_json(const mcg_shell_untold *each)
+{
+  json_t *out = json_array();
+  for (; each; each = each->next) {
+    json_t *item = json_pack("{s:s}", "why", each->why);
+    int rc = item ? 0 : -1;
+    if (rc == 0 && each->code) rc = json_object_set_new(item, "code", json_true());
+    if (rc == 0 && each->word)
+      rc = json_object_update_new(item, json_pack("{s:I, s:I}", "word", (json_int_t)each->word,
+                                                  "upto", (json_int_t)each->upto));
+    if (rc < 0) json_decref(item);
+    if (rc < 0 || json_array_append_new(out, item) < 0) {
+      json_decref(out);
+      return NULL;
+    }
+  }
+  return out;
+}
+
 /* The place of a command in the list, from 1. */
 static size_t place_of(const mcg_shell *shell, const mcg_shell_command *command)
 {
@@ -81,13 +100,9 @@ static json_t *command_json(const mcg_shell *shell, const mcg_shell_command *com
     if (rc == 0) rc = set_text(out, "via", command->via);
   }
   if (rc == 0 && command->transparent) rc = json_object_set_new(out, "only_runs", json_true());
-  if (rc == 0 && command->unclear) {
-    rc = set_text(out, "unclear", command->unclear);
-    if (rc == 0 && command->unclear_word)
-      rc =
-          json_object_set_new(out, "unclear_word", json_integer((json_int_t)command->unclear_word));
-    if (rc == 0 && command->code) rc = json_object_set_new(out, "code", json_true());
-  }
+  if (rc == 0) rc = set_text(out, "unclear", command->unclear);
+  if (rc == 0 && command->untold)
+    rc = json_object_set_new(out, "untold", untold_json(command->untold));
   json_decref(put_in);
   if (rc == 0) return out;
   json_decref(out);

@@ -11,13 +11,13 @@ typedef struct item {
 
 static bool is_mark(char c)
 {
-  return c && strchr("=?!@%^~#&.*", c);
+  return c && strchr("=?!@%^~#&.*/", c);
 }
 
 /* A mark for which the option must not be overlooked. */
 static bool tells(char what)
 {
-  return what && !strchr(" =?", what);
+  return what && !strchr(" =?/", what);
 }
 
 static bool takes_argument(char what)
@@ -59,6 +59,17 @@ static void argument_of_next(shell_look *look, shell_option *option)
   option->argument = word->text;
   option->len = word->len;
   option->unknown_argument = word->why != NULL;
+  if (word->many) /* and the others follow it */
+    mcg__shell_unclear(look, look->at, "what is put in at run time may be several words: quote it");
+}
+
+/* The digits of an option, or what follows its ':' or 'x'. */
+static void skip_digits(shell_look *look)
+{
+  if (*look->cluster == ':' || *look->cluster == 'x')
+    look->cluster += strlen(look->cluster);
+  else
+    look->cluster += strspn(look->cluster, "0123456789");
 }
 
 static int long_option(shell_look *look, shell_option *option, const char *text, size_t len,
@@ -70,6 +81,7 @@ static int long_option(shell_look *look, shell_option *option, const char *text,
   option->what = found.what;
   option->name = found.name ? found.name : text;
   option->name_len = found.name ? found.len : name_len;
+  option->upto = strlen("--") + name_len + (equals != NULL);
   if (equals) {
     option->argument = equals + 1;
     option->len = len - name_len - 1;
@@ -88,6 +100,8 @@ static int short_option(shell_look *look, shell_option *option)
   option->name = look->cluster++;
   option->name_len = 1;
   option->word = look->at;
+  option->upto = (size_t)(look->cluster - look->words[look->at]->text);
+  if (found.what == '/') skip_digits(look);
   if (takes_argument(found.what) || found.what == '?') {
     if (*look->cluster) {
       option->argument = look->cluster;
@@ -116,7 +130,8 @@ int mcg__shell_option(shell_look *look, shell_option *option)
     return word->plain_start ? 0 : -1;
   }
   if (word->text[0] == '+' && look->row->flags & SHELL_PLUS) {
-    *option = (shell_option){.what = '^', .name = "+", .name_len = 1, .word = look->at++};
+    *option =
+        (shell_option){.what = '^', .name = "+", .name_len = 1, .word = look->at++, .upto = 1};
     return 1;
   }
   if (word->text[0] != '-' || !word->text[1]) return 0;

@@ -148,10 +148,10 @@ int mcg__shell_sed(shell_look *look)
       bool script = option.what == '=' && option.name[0] == 'e';
       bool file = option.what == '=' && option.name[0] == 'f' && strncmp(option.name, "follow", 6);
       if (script)
-        sed_script(look, option.word, option.argument ? option.argument : "", option.len,
-                   option.unknown_argument);
+        sed_script(look, option.word + (option.whole != NULL),
+                   option.argument ? option.argument : "", option.len, option.unknown_argument);
       else if (file)
-        mcg__shell_code(look, option.word, "its script may run commands or write files");
+        mcg__shell_note(look, &option, "its script may run commands or write files", true);
       given = given || script || file;
       continue;
     }
@@ -186,19 +186,19 @@ int mcg__shell_awk(shell_look *look)
     if (mcg__shell_take_option(look, &option) < 0) return -1;
     if (option.what == '.') return 0;
     if (!option.what)
-      return mcg__shell_code(look, option.word, "it has an option that is not known");
+      return mcg__shell_lost(look, option.word, "it has an option that is not known");
     if (option.what != '=') continue;
     char name = option.name[0];
     if (name == 'e' || name == 'E' || strncmp(option.name, "source", 6) == 0)
-      mcg__shell_code(look, option.word, "its program may run commands or write files");
+      mcg__shell_note(look, &option, "its program may run commands or write files", true);
     if (name == 'f' && strncmp(option.name, "field", 5) != 0) {
       file = true;
       if (!option.argument || option.unknown_argument || mcg__shell_is_input(option.argument) ||
           strncmp(option.argument, "/dev/", 5) == 0)
-        mcg__shell_code(look, option.word, "it runs what it reads");
+        mcg__shell_code(look, option.word + (option.whole != NULL), "it runs what it reads");
     }
   }
-  if (rc < 0) return mcg__shell_code(look, look->at, "its program is put in at run time");
+  if (rc < 0) return mcg__shell_lost(look, look->at, "its program is put in at run time");
   if (file || look->at >= look->count) return 0;
   const mcg_shell_word *program = look->words[look->at];
   if (program->why) return mcg__shell_code(look, look->at, "its program is put in at run time");

@@ -19,6 +19,19 @@ static bool starts(const char *text, const char *with)
   return strncmp(text, with, strlen(with)) == 0;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+  size_t len = strlen(text), n = strlen(end);
+  return len >= n && strcmp(text + len - n, end) == 0;
+}
+
+/* Can a word of which this much is known begin with that? */
+static bool may_begin(const char *prefix, const char *with)
+{
+  size_t len = strlen(prefix), n = strlen(with);
+  return strncmp(prefix, with, len < n ? len : n) == 0;
+}
+
 static int maybe_option(shell_look *look, size_t word)
 {
   return mcg__shell_unclear(look, word,
@@ -74,7 +87,7 @@ int mcg__shell_find(shell_look *look)
 static int checkpoint_action(shell_look *look, const shell_option *option)
 {
   if (!option->argument || option->unknown_argument)
-    return mcg__shell_unclear(look, option->word, "what its option runs is put in at run time");
+    return mcg__shell_note(look, option, "what its option runs is put in at run time", false);
   if (starts(option->argument, "exec="))
     return mcg__shell_inner_text(look, option->word, option->argument + 5, option->len - 5);
   return 0; /* dot, echo, sleep ... */
@@ -83,7 +96,10 @@ static int checkpoint_action(shell_look *look, const shell_option *option)
 /* tar cIf PROGRAM FILE: the first word is options, without a dash. */
 static int old_style(shell_look *look)
 {
-  if (look->count < 2 || look->words[1]->why || look->words[1]->text[0] == '-') return 0;
+  if (look->count < 2 || look->words[1]->text[0] == '-') return 0;
+  if (look->words[1]->why)
+    return look->words[1]->plain_start && look->words[1]->prefix[0] != '.' ? maybe_option(look, 1)
+                                                                           : 0;
   if (strpbrk(look->words[1]->text, "IF"))
     return mcg__shell_unclear(look, 1, "an option of it runs something that is not told");
   look->at = 2;
@@ -159,33 +175,68 @@ static bool git_long(const char *text)
   return false;
 }
 
-static bool git_short(const char *verb, const char *cluster)
+/* What of single verbs runs something, or writes a file that a word of it names: short options, a long
+ * one, a word. */
+static const struct git_way {
+  const char *verb, *shorts, *longer, *word;
+} git_ways[] = {
+    {"archive", "o", "", ""},
+    {"bisect", "", "", "run"},
+    {"bundle", "", "", "create"},
+    {"checkout-index", "", "prefix", ""},
+    {"clone", "uc", "", ""},
+    {"format-patch", "o", "output-directory", ""},
+    {"grep", "O", "", ""},
+    {"index-pack", "o", "", ""},
+    {"read-tree", "", "index-output", ""},
+    {"rebase", "x", "", ""},
+    {"submodule", "", "", "foreach"},
+};
+
+static const struct git_way *git_way_of(const char *verb)
 {
-  if (strcmp(verb, "clone") == 0) return strpbrk(cluster, "uc") != NULL;
-  if (strcmp(verb, "rebase") == 0) return strchr(cluster, 'x') != NULL;
-  if (strcmp(verb, "grep") == 0) return strchr(cluster, 'O') != NULL;
-  return false;
+  static const struct git_way none = {"", "", "", ""};
+  for (size_t i = 0; i < sizeof git_ways / sizeof *git_ways; i++)
+    if (strcmp(git_ways[i].verb, verb) == 0) return &git_ways[i];
+  return &none;
 }
 
-static bool git_word_runs(const char *verb, const mcg_shell_word *word)
+/* Of how many bytes of a word it is that git runs or writes something; 0: it does not. */
+static size_t git_word_runs(const char *verb, const mcg_shell_word *word)
 {
-  const char *text = word->text;
-  if (strstr(text, "ext::") || strstr(text, "fd::")) return true;
-  if (text[0] == '-' && text[1] == '-') return git_long(text + 2);
-  if (text[0] == '-') return git_short(verb, text + 1);
-  if (strcmp(verb, "bisect") == 0) return strcmp(text, "run") == 0;
-  if (strcmp(verb, "submodule") == 0) return strcmp(text, "foreach") == 0;
-  return false;
+  const struct git_way *way = git_way_of(verb);
+  const char *text = word->why ? word->prefix : word->text, *transport = strstr(text, "ext::");
+  if (!transport) transport = strstr(text, "fd::");
+  if (transport) return (size_t)(strstr(transport, "::") - text) + 2;
+  if (word->why) return *way->word && may_begin(text, way->word);
+  size_t name = strcspn(text, "=");
+  if (text[0] == '-' && text[1] == '-')
+    return git_long(text + 2) || (name > 2 && strncmp(way->longer, text + 2, name - 2) == 0)
+               ? name + (text[name] == '=')
+               : 0;
+  const char *letter = text[0] == '-' ? strpbrk(text + 1, way->shorts) : NULL;
+  if (letter) return (size_t)(letter - text) + 1;
+  return *way->word && strcmp(text, way->word) == 0 ? word->len : 0;
 }
 
-/* git config only reads when it is told to. */
+/* git config only reads when it is told to: by its first word, or by options before the others. */
 static bool git_config_reads(const shell_look *look)
 {
-  for (size_t i = look->at; i < look->count; i++)
-    if (!look->words[i]->why &&
-        in_list(look->words[i]->text, look->words[i]->len,
-                "--get --get-all --get-regexp --list -l get list --get-urlmatch"))
-      return true;
+  static const shell_row config = {
+      "git", SHELL_TOOL,
+      "get. get-all. get-regexp. get-urlmatch. get-color. get-colorbool. l,list. f,file= blob= "
+      "default= comment= value= t,type= e,edit~ global system local worktree bool int bool-or-int "
+      "bool-or-str path expiry-date z,null name-only includes no-includes show-origin show-scope",
+      0, 0};
+  shell_look inner = *look;
+  shell_option option;
+  inner.row = &config;
+  if (look->at >= look->count) return true;
+  if (in_list(look->words[look->at]->text, look->words[look->at]->len, "get list")) return true;
+  while (mcg__shell_option(&inner, &option) == 1) {
+    if (option.what == '.') return true;
+    if (option.what != ' ' && option.what != '=') return false;
+  }
   return false;
 }
 
@@ -203,7 +254,8 @@ static int git_verb(shell_look *look)
     if (mcg__shell_word_is(word, "--")) paths = true;
     if (paths) continue;
     if (word->why && !word->plain_start) maybe_option(look, look->at);
-    if (!word->why && git_word_runs(verb->text, word)) mcg__shell_unclear(look, look->at, runs);
+    size_t upto = git_word_runs(verb->text, word);
+    if (upto) mcg__shell_note(look, &(shell_option){.word = look->at, .upto = upto}, runs, false);
   }
   return 0;
 }
@@ -216,13 +268,13 @@ int mcg__shell_git(shell_look *look)
     if (mcg__shell_take_option(look, &option) < 0) return -1;
     if (option.what == '.') return 0;
     if (!option.what)
-      return mcg__shell_unclear(look, option.word, "it has an option that is not known");
+      return mcg__shell_lost(look, option.word, "it has an option that is not known");
     if (option.name[0] != 'c' || option.name_len != 1) continue;
     if (!option.argument || option.unknown_argument || !harmless_setting(option.argument))
       mcg__shell_unclear(look, option.word + (option.whole ? 1 : 0),
                          "a setting of it may be a program that git runs");
   }
-  if (rc < 0) return maybe_option(look, look->at);
+  if (rc < 0) return mcg__shell_lost(look, look->at, "what is put in at run time may be an option");
   return look->at < look->count ? git_verb(look) : 0;
 }
 
@@ -232,55 +284,83 @@ static bool ssh_setting_runs(const char *setting)
 {
   static const char *const names[] = {
       "proxycommand",   "localcommand",        "permitlocalcommand", "include", "knownhostscommand",
-      "pkcs11provider", "securitykeyprovider", "xauthlocation",      "match"};
-  setting += strspn(setting, " \t");
+      "pkcs11provider", "securitykeyprovider", "xauthlocation",      "match",   "smartcarddevice"};
+  setting += strspn(setting, " \t\r\n\f=\""); /* which ssh passes over */
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strncasecmp(setting, names[i], strlen(names[i])) == 0) return true;
   return false;
 }
 
+/* Options may follow the host, too; the word after it is what runs there. */
 int mcg__shell_ssh(shell_look *look)
 {
   shell_option option;
-  while (look->at < look->count) {
+  bool shell = ends_with(look->row->name, "ssh");
+  for (size_t operands = 0; look->at < look->count;) {
+    size_t before = look->at;
     int rc = mcg__shell_option(look, &option);
     if (rc == 1) {
       if (mcg__shell_take_option(look, &option) < 0) return -1;
       if (option.name[0] == 'o' &&
           (!option.argument || option.unknown_argument || ssh_setting_runs(option.argument)))
-        mcg__shell_unclear(look, option.word, "a setting of it runs something that is not told");
+        mcg__shell_unclear(look, option.word + (option.whole != NULL),
+                           "a setting of it runs something that is not told");
       continue;
     }
+    if (rc == 0 && look->at > before) continue; /* -- */
     if (rc < 0) maybe_option(look, look->at);
-    if (rc == 0 && strcmp(look->row->name, "ssh") == 0 && look->at > 1 &&
-        look->words[look->at]->text[0] != '-')
-      return 0; /* the host; what follows runs there. Options may follow it: they are looked at */
+    if (rc == 0 && shell && operands++ > 0) return 0;
     look->at++;
   }
+  if (strcmp(look->row->name, "sftp") == 0)
+    mcg__shell_code(look, SIZE_MAX, "it runs what it reads");
   return 0;
+}
+
+/* Names of variables, with blanks between them, which make and its own rules run. */
+static const char make_programs[] =
+    "AR AS CC CO CPP CTANGLE CWEAVE CXX F77 FC GET LD LEX LINT M2C MAKEINFO OBJC PC RM TANGLE TEX "
+    "TEXI2DVI WEAVE YACC";
+
+/* NAME=VALUE with all ways to write it: a name between blanks, and := ::= :::= ?= += !=. */
+static int make_variable(shell_look *look, size_t word)
+{
+  const char *text = look->words[word]->text, *equals = strchr(text, '=');
+  if (!equals) return 0;
+  const char *name = text + strspn(text, " \t\n\v\f\r"), *end = equals;
+  while (end > name && strchr(":?+!", end[-1])) end--;
+  bool runs = memchr(end, '!', (size_t)(equals - end)) != NULL;
+  while (end > name && strchr(" \t\n\v\f\r", end[-1])) end--;
+  size_t len = (size_t)(end - name);
+  runs = runs || in_list(name, len, "SHELL .SHELLFLAGS GNUMAKEFLAGS") || starts(name, "MAKE") ||
+         strpbrk(name, "$") || strpbrk(equals, ";&|`<>()\n") || memchr(name, ' ', len) ||
+         memchr(name, '\t', len);
+  if (runs) return mcg__shell_unclear(look, word, "a variable of it may be run");
+  if (!in_list(name, len, make_programs) || !equals[1 + strspn(equals + 1, " \t")]) return 0;
+  return mcg__shell_inner_text(look, word, equals + 1, strlen(equals + 1));
 }
 
 int mcg__shell_make(shell_look *look)
 {
   shell_option option;
-  while (look->at < look->count) {
+  for (bool operands = false; look->at < look->count;) { /* operands: after -- */
     size_t before = look->at;
-    int rc = mcg__shell_option(look, &option);
+    int rc = operands ? 0 : mcg__shell_option(look, &option);
     if (rc == 1) {
       if (mcg__shell_take_option(look, &option) < 0) return -1;
       bool file = option.what == '=' && (option.name[0] == 'f' || starts(option.name, "makefile"));
       if (file && option.argument &&
           (option.unknown_argument || mcg__shell_is_input(option.argument)))
-        mcg__shell_code(look, option.word, "it runs what it reads");
+        mcg__shell_code(look, option.word + (option.whole != NULL), "it runs what it reads");
       continue;
     }
-    if (rc < 0) maybe_option(look, look->at);
-    if (rc == 0 && look->at > before) return 0;
-    const mcg_shell_word *word = look->words[look->at++];
-    const char *equals = word->why ? NULL : strchr(word->text, '=');
-    if (equals && (starts(word->text, "SHELL=") || starts(word->text, ".SHELLFLAGS=") ||
-                   starts(word->text, "MAKE") || strchr(equals, '$') || equals[-1] == '!'))
-      mcg__shell_unclear(look, look->at - 1, "a variable of it may be run");
+    operands = operands || (rc == 0 && look->at > before);
+    if (look->at >= look->count) return 0;
+    if (look->words[look->at]->why)
+      mcg__shell_unclear(look, look->at, "what is put in at run time may be a variable of it");
+    else if (make_variable(look, look->at) < 0)
+      return -1;
+    look->at++;
   }
   return 0;
 }
@@ -289,7 +369,8 @@ int mcg__shell_dd(shell_look *look)
 {
   for (; look->at < look->count; look->at++) {
     const mcg_shell_word *word = look->words[look->at];
-    if (word->why ? !word->plain_start || starts(word->prefix, "of=") : starts(word->text, "of="))
+    if (word->why ? !word->plain_start || word->many || may_begin(word->prefix, "of=")
+                  : starts(word->text, "of="))
       mcg__shell_unclear(look, look->at, "an option of it writes a file");
   }
   return 0;
@@ -329,15 +410,22 @@ int mcg__shell_printf(shell_look *look)
 /* What makes a compiler run or load something else: other programs, plugins, files of options. */
 int mcg__shell_compiler(shell_look *look)
 {
-  static const char *const options[] = {"-wrapper", "-fplugin", "-fpass-plugin", "-specs",
-                                        "--specs",  "-B",       "-Xclang",       "@"};
+  static const char *const options[] = {
+      "-wrapper", "-fplugin",  "-fpass-plugin", "-specs",         "--specs",         "-B",
+      "-Xclang",  "@",         "--prefix",      "-gcc-toolchain", "--gcc-toolchain", "-cc1",
+      "--config", "--ld-path", "-fuse-ld=/",    "-fuse-ld=."};
   for (; look->at < look->count; look->at++) {
     const mcg_shell_word *word = look->words[look->at];
+    const char *found = NULL;
     if (word->why && !word->plain_start) maybe_option(look, look->at);
     for (size_t i = 0; !word->why && i < sizeof options / sizeof *options; i++)
-      if (starts(word->text, options[i]))
-        return mcg__shell_unclear(look, look->at,
-                                  "an option of it runs or loads something that is not told");
+      if (starts(word->text, options[i])) found = options[i];
+    bool linker = !word->why && (starts(word->text, "-Wl,") ||
+                                 mcg__shell_word_is(look->words[look->at - 1], "-Xlinker"));
+    if (linker && (strstr(word->text, "-plugin") || strchr(word->text, '@'))) found = word->text;
+    if (found)
+      mcg__shell_note(look, &(shell_option){.word = look->at, .upto = strlen(found)},
+                      "an option of it runs or loads something that is not told", false);
   }
   return 0;
 }

@@ -6,19 +6,54 @@
 
 /* ---- what is found ------------------------------------------------------------------------ */
 
-int mcg__shell_unclear(shell_look *look, size_t word, const char *why)
+static int note(shell_look *look, size_t word, size_t upto, const char *why, bool code)
 {
   mcg_shell_command *command = look->command;
-  if (command->unclear) return 0;
-  command->unclear = why;
-  command->unclear_word = word == SIZE_MAX ? 0 : word + 1;
+  mcg_shell_untold *last = command->last;
+  size_t place = word == SIZE_MAX ? 0 : word + 1;
+  if (!command->unclear) command->unclear = why;
+  if (last && last->word == place && last->code == code) {
+    if (last->upto < upto) last->upto = upto;
+    return 0;
+  }
+  mcg_shell_untold *untold = mcg__shell_take(look->shell, sizeof *untold);
+  if (!untold) return 0; /* the parse has failed: unwrap() sees it */
+  *untold = (mcg_shell_untold){.why = why, .word = place, .upto = upto, .code = code};
+  if (last)
+    last->next = untold;
+  else
+    command->untold = untold;
+  command->last = untold;
   return 0;
+}
+
+int mcg__shell_unclear(shell_look *look, size_t word, const char *why)
+{
+  const mcg_shell_word *it = word < look->count ? look->words[word] : NULL;
+  const char *equals = it ? strchr(it->text, '=') : NULL;
+  return note(look, word, equals ? (size_t)(equals - it->text) + 1 : it ? it->len : 0, why, false);
 }
 
 int mcg__shell_code(shell_look *look, size_t word, const char *why)
 {
-  if (!look->command->unclear) look->command->code = true;
-  return mcg__shell_unclear(look, word, why);
+  return note(look, word, word < look->count ? look->words[word]->len : 0, why, true);
+}
+
+int mcg__shell_note(shell_look *look, const shell_option *option, const char *why, bool code)
+{
+  return note(look, option->word, option->upto, why, code);
+}
+
+int mcg__shell_lost(shell_look *look, size_t word, const char *why)
+{
+  bool script = look->row->kind == SHELL_INTERPRETER || look->row->kind == SHELL_AWK;
+  note(look, word, look->words[word]->len, why, script);
+  for (size_t i = word + 1; i < look->count; i++) {
+    const mcg_shell_word *next = look->words[i];
+    if (!script || next->why || next->text[0] == '-' || mcg__shell_is_input(next->text))
+      note(look, i, next->len, "it follows an option that is not known", script);
+  }
+  return 0;
 }
 
 mcg_shell_word *mcg__shell_copy_word(mcg_shell *shell, const mcg_shell_word *word)
@@ -104,17 +139,18 @@ static int split_text(shell_look *look, const shell_option *option);
 int mcg__shell_take_option(shell_look *look, const shell_option *option)
 {
   const char *const untold = "an option of it runs or writes something that is not told";
-  size_t word = option->word;
   switch (option->what) {
   case '^':
-  case '~': mcg__shell_unclear(look, word, untold); return 1;
-  case '&': mcg__shell_code(look, word, "it runs what it reads"); return 1;
-  case '#': mcg__shell_code(look, word, "it is given code that is not understood"); return 1;
+  case '~': mcg__shell_note(look, option, untold, false); return 1;
+  case '&': mcg__shell_note(look, option, "it runs what it reads", true); return 1;
+  case '#':
+    mcg__shell_note(look, option, "it is given code that is not understood", true);
+    return 1;
   case '!':
   case '@':
     if (!option->argument || option->unknown_argument)
-      mcg__shell_unclear(look, word, "what its option runs is put in at run time");
-    else if (mcg__shell_inner_text(look, option->whole ? word + 1 : word, option->argument,
+      mcg__shell_note(look, option, "what its option runs is put in at run time", false);
+    else if (mcg__shell_inner_text(look, option->word + (option->whole != NULL), option->argument,
                                    option->len) < 0)
       return -1;
     return 1;
@@ -141,12 +177,13 @@ static int read_options(shell_look *look, outcome *out)
       out->split = true;
       return split_text(look, &option);
     }
-    if (!option.what) out->bad = true;
-    if (!option.what) mcg__shell_unclear(look, option.word, "it has an option that is not known");
+    if (option.what) continue;
+    out->bad = true;
+    return mcg__shell_lost(look, option.word, "it has an option that is not known");
   }
   if (rc == 0) return 0;
   out->bad = true;
-  return mcg__shell_unclear(look, look->at, "what is put in at run time may be an option");
+  return mcg__shell_lost(look, look->at, "what is put in at run time may be an option");
 }
 
 /* ---- kinds -------------------------------------------------------------------------------- */
@@ -263,7 +300,7 @@ static int split_text(shell_look *look, const shell_option *option)
     rc = append(look, &list, look->words[0], at);
     if (!rc) rc = append_text(look, &list, option, at);
   }
-  if (rc > 0) return mcg__shell_unclear(look, option->word, "what env -S runs cannot be told");
+  if (rc > 0) return mcg__shell_lost(look, option->word, "what env -S runs cannot be told");
   if (rc < 0) return -1;
   if (look->at < look->count) *list.end = look->words[look->at];
   return mcg__shell_inner_words(look, list.first, list.count + look->count - look->at, NULL);
@@ -285,7 +322,7 @@ static bool may_be_below(const char *prefix, const char *directory)
   return strncmp(prefix, directory, len < whole ? len : whole) == 0;
 }
 
-static bool reads_input(const mcg_shell_word *script)
+bool mcg__shell_reads_input(const mcg_shell_word *script)
 {
   if (!script->why) return mcg__shell_is_input(script->text);
   const char *prefix = script->prefix ? script->prefix : "";
@@ -294,14 +331,19 @@ static bool reads_input(const mcg_shell_word *script)
          strncmp(prefix, "//", 2) == 0;
 }
 
-/* sh [options] [-c TEXT [NAME ARG...] | SCRIPT ARG...] */
-static int shell_itself(shell_look *look)
+typedef struct shell_start { /* what the options of a shell say, by the word that does */
+  size_t text, input;
+} shell_start;
+
+/* The options of a shell: -c, -s, -o NAME, +o NAME ... 1: they are known, and it starts. */
+static int shell_options(shell_look *look, shell_start *start)
 {
-  bool text = false, input = false;
+  static const char known[] = "abcefhklmnostuvxBCEHPTpO";
   for (look->at = 1; look->at < look->count; look->at++) {
     const mcg_shell_word *word = look->words[look->at];
-    if (word->why || (word->text[0] != '-' && word->text[0] != '+') || !word->text[1]) break;
-    if (strcmp(word->text, "--") == 0) {
+    size_t place = look->at;
+    if (word->why || (word->text[0] != '-' && word->text[0] != '+')) break;
+    if (strcmp(word->text, "--") == 0 || strcmp(word->text, "-") == 0) {
       look->at++;
       break;
     }
@@ -309,22 +351,35 @@ static int shell_itself(shell_look *look)
       if (strcmp(word->text, "--help") == 0 || strcmp(word->text, "--version") == 0) return 0;
       if (strcmp(word->text, "--norc") && strcmp(word->text, "--noprofile") &&
           strcmp(word->text, "--posix") && strcmp(word->text, "--login"))
-        return mcg__shell_unclear(look, look->at, "it has an option that is not known");
+        return mcg__shell_lost(look, place, "it has an option that is not known");
       continue;
     }
-    if (strspn(word->text + 1, "abcefhklmnostuvxBCEHPTpO") != word->len - 1)
-      return mcg__shell_unclear(look, look->at, "it has an option that is not known");
-    text = text || strchr(word->text, 'c');
-    input = input || strchr(word->text, 's');
+    if (strspn(word->text + 1, known) != word->len - 1)
+      return mcg__shell_lost(look, place, "it has an option that is not known");
+    if (strchr(word->text, 'c')) start->text = place;
+    if (strchr(word->text, 's')) start->input = place;
     for (const char *at = word->text + 1; *at; at++)
-      if (*at == 'o' || *at == 'O') look->at++; /* its argument */
+      if ((*at == 'o' || *at == 'O') && ++look->at < look->count && look->words[look->at]->many)
+        mcg__shell_unclear(look, look->at,
+                           "what is put in at run time may be several words: quote it");
   }
-  if (look->at >= look->count || (input && !text) || (!text && reads_input(look->words[look->at])))
-    return mcg__shell_code(look, SIZE_MAX, "it runs what it reads");
-  const mcg_shell_word *first = look->words[look->at];
-  if (!text) return 0;
+  return 1;
+}
+
+/* sh [options] [-c TEXT [NAME ARG...] | SCRIPT ARG...] */
+static int shell_itself(shell_look *look)
+{
+  const char *const reads = "it runs what it reads";
+  shell_start start = {0};
+  int rc = shell_options(look, &start);
+  if (rc <= 0) return rc;
+  const mcg_shell_word *first = look->at < look->count ? look->words[look->at] : NULL;
+  if (start.input && !start.text) return mcg__shell_code(look, start.input, reads);
+  if (!first) return mcg__shell_code(look, SIZE_MAX, reads);
+  if (!start.text && mcg__shell_reads_input(first)) return mcg__shell_code(look, look->at, reads);
+  if (!start.text) return 0;
   if (first->why)
-    return mcg__shell_code(look, look->at, "the text that it runs is put in at run time");
+    return mcg__shell_code(look, start.text, "the text that it runs is put in at run time");
   return mcg__shell_inner_text(look, look->at, first->text, first->len);
 }
 
@@ -361,7 +416,7 @@ static int text_option(shell_look *look)
     if (out.nothing || out.bad) return 0;
     if (look->at >= look->count) break;
     if (!mcg__shell_word_is(look->words[look->at], "-") && ++operands > look->row->own)
-      return mcg__shell_unclear(look, look->at, "its words are given to a shell");
+      mcg__shell_unclear(look, look->at, "its words are given to a shell");
     look->at++;
   }
   return out.text ? 0 : starts_shell(look);
@@ -376,35 +431,51 @@ static mcg_shell_word *unknown_word(mcg_shell *shell, const char *why, bool many
   return word;
 }
 
-/* A command, then words that it reads; with -I, words that it changes. */
-static int xargs(shell_look *look)
+typedef struct xargs_options {
+  const char *replace; /* NULL: none */
+  bool nothing;        /* --help, or it cannot be told */
+  bool counts;         /* how many words, or lines: -n, -L, -l */
+} xargs_options;
+
+static int xargs_options_of(shell_look *look, xargs_options *out)
 {
-  const char *replace = NULL;
   shell_option option;
   int rc;
   while ((rc = mcg__shell_option(look, &option)) == 1) {
-    if (option.what == '.') return 0;
-    if (!option.what)
-      return mcg__shell_unclear(look, option.word, "it has an option that is not known");
-    if (option.name[0] == 'I' || option.name[0] == 'i' || strncmp(option.name, "replace", 7) == 0)
-      replace = option.argument && option.len ? option.argument : "{}";
+    if (mcg__shell_take_option(look, &option) < 0) return -1;
+    out->nothing = option.what == '.' || !option.what || option.unknown_argument;
+    if (!option.what) mcg__shell_lost(look, option.word, "it has an option that is not known");
     if (option.unknown_argument)
-      return mcg__shell_unclear(look, option.word,
-                                "what is put in at run time may be several words");
+      mcg__shell_lost(look, option.word, "what is put in at run time changes what it runs");
+    if (out->nothing) return 0;
+    bool longer = option.name_len > 1;
+    if (strchr("Ii", option.name[0]) ? !longer : strncmp(option.name, "replace", 7) == 0)
+      out->replace = option.argument && option.len ? option.argument : "{}";
+    if (longer ? strncmp(option.name, "max-", 4) == 0 : strchr("nLl", option.name[0]) != NULL)
+      out->counts = true;
   }
-  if (rc < 0)
-    return mcg__shell_unclear(look, look->at, "what is put in at run time may be an option");
-  if (look->at >= look->count) return 0; /* echo */
+  out->nothing = rc < 0 || look->at >= look->count; /* no command: echo */
+  return rc < 0 ? mcg__shell_lost(look, look->at, "what is put in at run time may be an option")
+                : 0;
+}
+
+/* A command, and words that it reads at its end; with -I words that it changes. Not all agree on -I
+ * together with -n or -L, so both are expected then. */
+static int xargs(shell_look *look)
+{
+  xargs_options options = {0};
+  if (xargs_options_of(look, &options) < 0) return -1;
+  if (options.nothing) return 0;
   mcg_shell_word *first = NULL, **end = &first;
   size_t count = look->count - look->at, at = look->words[look->at]->at;
   for (size_t i = look->at; i < look->count; i++) {
-    bool changed = replace && strstr(look->words[i]->text, replace);
+    bool changed = options.replace && strstr(look->words[i]->text, options.replace);
     *end = changed ? unknown_word(look->shell, "what it reads", false, at)
                    : mcg__shell_copy_word(look->shell, look->words[i]);
     if (!*end) return -1;
     end = &(*end)->next;
   }
-  if (!replace) {
+  if (!options.replace || options.counts) {
     *end = unknown_word(look->shell, "what it reads", true, at);
     if (!*end) return -1;
     count++;
@@ -443,46 +514,13 @@ static int tool(shell_look *look)
   return 0;
 }
 
-/* python -m MODULE: of the modules that come with it some are given code, or read it. */
-static bool module_takes_code(const shell_look *look, const shell_option *option)
-{
-  static const char *const modules[] = {"asyncio", "code", "idlelib", "pdb", "timeit"};
-  if (look->row->name[0] != 'p' || look->row->name[1] != 'y' || option->name[0] != 'm')
-    return false;
-  const mcg_shell_word *word = look->at < look->count ? look->words[look->at] : NULL;
-  const char *module = look->cluster ? look->cluster : word ? word->text : "";
-  if (!look->cluster && word && word->why) return true;
-  for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
-    if (strcmp(module, modules[i]) == 0) return true;
-  return false;
-}
-
-static int interpreter(shell_look *look)
-{
-  shell_option option;
-  int rc;
-  while ((rc = mcg__shell_option(look, &option)) == 1) {
-    int took = mcg__shell_take_option(look, &option);
-    if (took) return took < 0 ? -1 : 0;
-    if (option.what == '.' && module_takes_code(look, &option))
-      return mcg__shell_code(look, option.word, "its module runs code that is not understood");
-    if (option.what == '.') return 0;
-    if (!option.what)
-      return mcg__shell_code(look, option.word, "it has an option that is not known");
-  }
-  if (rc < 0) return mcg__shell_code(look, look->at, "what is put in at run time may be an option");
-  if (look->at >= look->count || reads_input(look->words[look->at]))
-    return mcg__shell_code(look, SIZE_MAX, "it runs what it reads");
-  return 0;
-}
-
 static int set(shell_look *look)
 {
   for (; look->at < look->count; look->at++) {
     const mcg_shell_word *word = look->words[look->at];
     if (!word->why && word->text[0] == '-') {
       if (strspn(word->text, "-pxgrfFu") != word->len)
-        return mcg__shell_unclear(look, look->at, "it has an option that not all shells have");
+        mcg__shell_unclear(look, look->at, "it has an option that not all shells have");
     } else if (word->why || strchr(word->text, '=')) {
       if (mcg__shell_sets(look, word) < 0) return -1;
     }
@@ -497,8 +535,9 @@ static int names(shell_look *look)
   while ((rc = mcg__shell_option(look, &option)) == 1) {
     if (option.what != '=' || option.name[0] != 'a') continue;
     if (!option.whole)
-      return mcg__shell_unclear(look, option.word, "which variable it sets cannot be told");
-    if (mcg__shell_sets(look, option.whole) < 0) return -1;
+      mcg__shell_unclear(look, option.word, "which variable it sets cannot be told");
+    else if (mcg__shell_sets(look, option.whole) < 0)
+      return -1;
   }
   for (; look->at < look->count; look->at++)
     if (mcg__shell_sets(look, look->words[look->at]) < 0) return -1;
@@ -512,10 +551,12 @@ static int getopts(shell_look *look)
 
 static int opaque(shell_look *look)
 {
-  size_t word = look->count > 1 ? 1 : SIZE_MAX;
-  return look->row->flags & SHELL_CODE
-             ? mcg__shell_code(look, word, "it runs what it is given or reads")
-             : mcg__shell_unclear(look, word, "what it runs cannot be told");
+  bool code = look->row->flags & SHELL_CODE;
+  const char *why = code ? "it runs what it is given or reads" : "what it runs cannot be told";
+  if (look->count < 2) note(look, SIZE_MAX, 0, why, code);
+  for (; look->at < look->count; look->at++)
+    note(look, look->at, look->words[look->at]->len, why, code);
+  return 0;
 }
 
 static int look_at(shell_look *look)
@@ -529,7 +570,7 @@ static int look_at(shell_look *look)
   case SHELL_XARGS: return xargs(look);
   case SHELL_TRAP: return trap(look);
   case SHELL_TOOL: return tool(look);
-  case SHELL_INTERPRETER: return interpreter(look);
+  case SHELL_INTERPRETER: return mcg__shell_interpreter(look);
   case SHELL_SET: return set(look);
   case SHELL_NAMES: return names(look);
   case SHELL_OPAQUE: return opaque(look);
@@ -554,21 +595,17 @@ static int unwrap(mcg_shell *shell, mcg_shell_command *command)
   const mcg_shell_word *name = command->words;
   command->unwrapped = true;
   if (!name || command->unclear) return 0;
-  if (name->why) {
-    command->unclear = "which program it is, is put in at run time";
-    command->unclear_word = 1;
-    return 0;
-  }
-  const shell_row *row = mcg__shell_row(name->text, name->len);
-  if (!row) return 0;
-  shell_look look = {
-      .shell = shell, .command = command, .row = row, .at = 1, .count = command->count};
+  shell_look look = {.shell = shell, .command = command, .at = 1, .count = command->count};
   look.words = mcg__shell_take(shell, sizeof *look.words * (command->count + 1));
   if (!look.words) return -1;
   size_t i = 0;
   for (mcg_shell_word *word = command->words; word; word = word->next) look.words[i++] = word;
+  if (name->why) return mcg__shell_unclear(&look, 0, "which program it is, is put in at run time");
+  const shell_row *row = mcg__shell_row(name->text, name->len);
+  if (!row) return 0;
+  look.row = row;
   mcg_shell_command **before = shell->end;
-  if (look_at(&look) < 0) return -1;
+  if (look_at(&look) < 0 || shell->full) return -1;
   bool inner = *before != NULL || row->kind == SHELL_SET;
   command->transparent =
       inner && !command->unclear && (row->flags & SHELL_THROUGH || row->kind == SHELL_SHELL);

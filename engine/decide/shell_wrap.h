@@ -37,6 +37,7 @@ enum {                     /* flags of a row */
        SHELL_CODE = 4,     /* opaque: because it is given code */
        SHELL_LATE = 8,     /* -c TEXT may come after its own words */
        SHELL_PLUS = 16,    /* +COMMAND is an option, too */
+       SHELL_LAST = 32,    /* after code there are no more options */
 };
 
 /* options: "x,name,other=" ... What may end an item:
@@ -44,7 +45,7 @@ enum {                     /* flags of a row */
  *   ! its argument is text for the shell   @ its argument is the words of a command
  *   % env -S   ^ has an argument, and cannot be told   ~ a flag that cannot be told
  *   # has an argument, which is code   & a flag: code is read   . a flag: nothing is run
- *   * a flag: the words are run as they are */
+ *   * a flag: the words are run as they are   / may have digits, glued, and the cluster goes on */
 typedef struct shell_row {
   const char *name;
   shell_kind kind;
@@ -70,6 +71,7 @@ typedef struct shell_option {
   const char *name; /* "x" or "name" in the row */
   size_t name_len;
   size_t word;          /* its place, from 0 */
+  size_t upto;          /* the bytes of that word that name it */
   const char *argument; /* NULL: none */
   size_t len;
   mcg_shell_word *whole; /* the word that is its argument, or NULL where that is glued */
@@ -78,9 +80,13 @@ typedef struct shell_option {
 
 /* 1: an option; 0: an operand is next, or nothing; -1: a word that may become an option. */
 int mcg__shell_option(shell_look *look, shell_option *option);
-/* Marks the command; `word` from 0, or SIZE_MAX. Returns 0, so that it may end a function. */
+/* Marks the command; `word` from 0, or SIZE_MAX. Each returns 0, so that it may end a function. Of a
+ * word that makes it unclear all counts up to a '=', of code all. */
 int mcg__shell_unclear(shell_look *look, size_t word, const char *why);
 int mcg__shell_code(shell_look *look, size_t word, const char *why);
+int mcg__shell_note(shell_look *look, const shell_option *option, const char *why, bool code);
+/* What begins with this word cannot be told: an option is not known, and may have arguments. */
+int mcg__shell_lost(shell_look *look, size_t word, const char *why);
 /* Adds commands that this one runs. -1: no memory, or too much of it all. */
 int mcg__shell_inner_words(shell_look *look, mcg_shell_word *words, size_t count,
                            mcg_shell_word *assigns);
@@ -89,6 +95,8 @@ mcg_shell_word *mcg__shell_copy_word(mcg_shell *shell, const mcg_shell_word *wor
 bool mcg__shell_word_is(const mcg_shell_word *word, const char *text);
 /* Is a file of this name what a program reads, rather than one that lies there? */
 bool mcg__shell_is_input(const char *file);
+/* May this script be what it reads? */
+bool mcg__shell_reads_input(const mcg_shell_word *script);
 /* An option that the row says something of: takes what it runs. 1: done; 0: an ordinary one. */
 int mcg__shell_take_option(shell_look *look, const shell_option *option);
 /* Notes that the command sets a variable; the name is all before a '='. */
@@ -104,6 +112,8 @@ int mcg__shell_dd(shell_look *look);
 int mcg__shell_compiler(shell_look *look);
 int mcg__shell_test(shell_look *look);
 int mcg__shell_printf(shell_look *look);
+/* shell_interpreter.c */
+int mcg__shell_interpreter(shell_look *look);
 /* shell_scripts.c */
 int mcg__shell_sed(shell_look *look);
 int mcg__shell_awk(shell_look *look);

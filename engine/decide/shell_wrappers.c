@@ -7,6 +7,7 @@
 #define RSCRIPT_OPTIONS "e,eval# E# c# g^ version. help. vanilla"
 #define ACK_OPTIONS "pager^"
 #define AUTOSSH_OPTIONS "o= F^ I^ E^ B= b= c= D= e= i= J= L= l= m= O= p= Q= R= S^ W= w= P= X= s="
+#define SCP_OPTIONS "o= F^ S^ D@ B= b# c= i= J= l= P= R= s= X="
 #define AWK_OPTIONS                                                                                \
   "F,field-separator= v,assign= f,file= e,source= E,exec= i,include^ l,load^ b "                   \
   "c C g h,help. k M n N O P r s S t V,version. W^ D^ d^ o^ p^ L?"
@@ -50,6 +51,7 @@ static const shell_row rows[] = {
     {"Rscript", SHELL_INTERPRETER, RSCRIPT_OPTIONS, 0, 0},
     {"[", SHELL_TEST, "", 0, 0},
     {"ack", SHELL_TOOL, ACK_OPTIONS, 0, 0},
+    {"acpid", SHELL_OPAQUE, "", 0, 0},
     {"ag", SHELL_TOOL, ACK_OPTIONS, 0, 0},
     {"alias", SHELL_OPAQUE, "", 0, 0},
     {"aoss", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
@@ -60,12 +62,19 @@ static const shell_row rows[] = {
     {"bash", SHELL_SHELL, "", 0, 0},
     {"batch", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"bind", SHELL_TOOL, BIND_OPTIONS, 0, 0},
+    {"bootchartd", SHELL_OPAQUE, "", 0, 0},
+    {"bpython", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"bsdtar", SHELL_TAR, BSDTAR_OPTIONS, 0, 0},
     {"builtin", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
     {"bun", SHELL_INTERPRETER, BUN_OPTIONS, 0, 0},
+    {"bunx", SHELL_OPAQUE, "", 0, 0},
     {"busybox", SHELL_RUN, BUSYBOX_OPTIONS, 0, SHELL_THROUGH},
     {"bwrap", SHELL_OPAQUE, "", 0, 0},
     {"c++", SHELL_COMPILER, "", 0, 0},
+    {"c89", SHELL_COMPILER, "", 0, 0},
+    {"c89-gcc", SHELL_COMPILER, "", 0, 0},
+    {"c99", SHELL_COMPILER, "", 0, 0},
+    {"c99-gcc", SHELL_COMPILER, "", 0, 0},
     {"capsh", SHELL_OPAQUE, "", 0, 0},
     {"catchsegv", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
     {"cc", SHELL_COMPILER, "", 0, 0},
@@ -81,6 +90,7 @@ static const shell_row rows[] = {
      1, SHELL_THROUGH},
     {"clang", SHELL_COMPILER, "", 0, 0},
     {"clang++", SHELL_COMPILER, "", 0, 0},
+    {"clang-cpp", SHELL_COMPILER, "", 0, 0},
     {"clisp", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"cmake", SHELL_TOOL, "D= E^ U= G= T= A= S= B= C= W? N L? P=", 0, 0},
     {"command", SHELL_RUN, "p v. V.", 0, SHELL_THROUGH},
@@ -89,8 +99,14 @@ static const shell_row rows[] = {
     {"coresched", SHELL_OPAQUE, "", 0, 0},
     {"cpp", SHELL_COMPILER, "", 0, 0},
     {"cpulimit", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
+    {"crond", SHELL_OPAQUE, "", 0, 0},
     {"crontab", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"csh", SHELL_INTERPRETER, CSH_OPTIONS, 0, 0},
+    {"ctest", SHELL_TOOL,
+     "build-and-test^ S^ D^ build-makeprogram^ test-command^ build-exe-dir= R= E= L= j= C= T= M= "
+     "O=",
+     0, 0},
+    {"cttyhack", SHELL_RUN, "", 0, SHELL_THROUGH | SHELL_OR_SHELL},
     {"curl", SHELL_TOOL,
      "K,config^ o,output^ O,remote-name~ remote-name-all~ D,dump-header^ "
      "c,cookie-jar^ trace^ trace-ascii^ stderr^ output-dir^ libcurl^ "
@@ -111,6 +127,7 @@ static const shell_row rows[] = {
     {"dumb-init", SHELL_OPAQUE, "", 0, 0},
     {"eatmydata", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
     {"ed", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"editor", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"emacs", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"enable", SHELL_TOOL, ENABLE_OPTIONS, 0, 0},
     {"entr", SHELL_OPAQUE, "", 0, 0},
@@ -119,6 +136,8 @@ static const shell_row rows[] = {
      "a,argv0= block-signal? default-signal? ignore-signal? list-signal-handling "
      "help. version.",
      0, SHELL_THROUGH},
+    {"envdir", SHELL_OPAQUE, "", 0, 0},
+    {"envuidgid", SHELL_OPAQUE, "", 0, 0},
     {"eval", SHELL_JOIN, "", 0, SHELL_THROUGH},
     {"ex", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"exec", SHELL_RUN, "c l a=", 0, SHELL_THROUGH},
@@ -159,18 +178,25 @@ static const shell_row rows[] = {
     {"guile", SHELL_INTERPRETER, RSCRIPT_OPTIONS, 0, 0},
     {"hash", SHELL_TOOL, ENABLE_OPTIONS, 0, 0},
     {"history", SHELL_OPAQUE, "", 0, 0},
+    {"hush", SHELL_SHELL, "", 0, 0},
     {"hyperfine", SHELL_OPAQUE, "", 0, 0},
     {"i386", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
     {"ifne", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
+    {"ifplugd", SHELL_OPAQUE, "", 0, 0},
+    {"inetd", SHELL_OPAQUE, "", 0, 0},
+    {"inotifyd", SHELL_OPAQUE, "", 0, 0},
     {"install", SHELL_TOOL, "strip-program@ s,strip b C,compare c d,directory D g= m= o= p S= t= v",
      0, 0},
     {"ionice", SHELL_RUN, "c,class= n,classdata= t,ignore p,pid= P,pgid= u,uid= help. version.", 0,
      SHELL_THROUGH},
+    {"ipython", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"ipython3", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"irb", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"jdb", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"jobs", SHELL_TOOL, "x^", 0, 0},
     {"jshell", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"julia", SHELL_INTERPRETER, RSCRIPT_OPTIONS, 0, 0},
-    {"ksh", SHELL_INTERPRETER, CSH_OPTIONS, 0, 0},
+    {"ksh", SHELL_INTERPRETER, CSH_OPTIONS, 0, SHELL_PLUS},
     {"ld.so", SHELL_RUN,
      "list. verify. inhibit-cache list-diagnostics. list-tunables. help. version. "
      "argv0= library-path^ preload^ audit^ inhibit-rpath= glibc-hwcaps-prepend= "
@@ -182,6 +208,7 @@ static const shell_row rows[] = {
     {"linux64", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
     {"lldb", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"local", SHELL_SET, "", 0, SHELL_THROUGH},
+    {"logrotate", SHELL_OPAQUE, "", 0, 0},
     {"ltrace", SHELL_RUN, LTRACE_OPTIONS, 0, SHELL_THROUGH},
     {"lua", SHELL_INTERPRETER, LUA_OPTIONS, 0, 0},
     {"luajit", SHELL_INTERPRETER, LUA_OPTIONS, 0, 0},
@@ -191,12 +218,15 @@ static const shell_row rows[] = {
     {"mapfile", SHELL_TOOL, MAPFILE_OPTIONS, 0, 0},
     {"mariadb", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"mawk", SHELL_AWK, AWK_OPTIONS, 0, 0},
-    {"mksh", SHELL_INTERPRETER, CSH_OPTIONS, 0, 0},
+    {"mdev", SHELL_OPAQUE, "", 0, 0},
+    {"mksh", SHELL_INTERPRETER, CSH_OPTIONS, 0, SHELL_PLUS},
     {"more", SHELL_TOOL, LESS_OPTIONS, 0, SHELL_PLUS},
     {"most", SHELL_TOOL, LESS_OPTIONS, 0, SHELL_PLUS},
     {"mysql", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"nawk", SHELL_AWK, AWK_OPTIONS, 0, 0},
     {"nc", SHELL_TOOL, NC_OPTIONS, 0, 0},
+    {"nc.openbsd", SHELL_TOOL, NC_OPTIONS, 0, 0},
+    {"nc.traditional", SHELL_TOOL, NC_OPTIONS, 0, 0},
     {"ncat", SHELL_TOOL, NC_OPTIONS, 0, 0},
     {"netcat", SHELL_TOOL, NC_OPTIONS, 0, 0},
     {"newgrp", SHELL_OPAQUE, "", 0, SHELL_CODE},
@@ -205,6 +235,7 @@ static const shell_row rows[] = {
     {"node", SHELL_INTERPRETER, BUN_OPTIONS, 0, 0},
     {"nodejs", SHELL_INTERPRETER, BUN_OPTIONS, 0, 0},
     {"nohup", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
+    {"npx", SHELL_OPAQUE, "", 0, 0},
     {"nsenter", SHELL_RUN,
      "t,target= m,mount? u,uts? i,ipc? n,net? p,pid? U,user? C,cgroup? T,time? "
      "a,all r,root? w,wd? W,wdns= S,setuid? G,setgid? F,no-fork "
@@ -214,17 +245,22 @@ static const shell_row rows[] = {
     {"nvim", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"ocaml", SHELL_INTERPRETER, RSCRIPT_OPTIONS, 0, 0},
     {"octave", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"openvt", SHELL_OPAQUE, "", 0, 0},
     {"original-awk", SHELL_AWK, AWK_OPTIONS, 0, 0},
     {"osascript", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"pager", SHELL_TOOL, LESS_OPTIONS, 0, SHELL_PLUS},
     {"parallel", SHELL_OPAQUE, "", 0, 0},
+    {"pdb", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"pdb3", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"perf", SHELL_OPAQUE, "", 0, 0},
     {"perl", SHELL_INTERPRETER,
-     "e# E# M^ m^ I= x? i? 0? F? l? d? D? C? a n p s S t T u U v. w W X c f h. V?", 0, 0},
+     "e# E# M^ m^ I= x? i? 0/ F? l/ d& D? C? a g n p s S t T u U v. w W X c f h. V?", 0, 0},
     {"php", SHELL_INTERPRETER, "r# R# B# E# F^ f= a& d^ z^ S= t= c^ n l w s m. i. v. h.", 0, 0},
     {"pip", SHELL_TOOL, "", 0, 0},
     {"pip3", SHELL_TOOL, "", 0, 0},
     {"pipesz", SHELL_OPAQUE, "", 0, 0},
     {"pkexec", SHELL_RUN, "disable-internal-agent u,user=", 0, SHELL_OR_SHELL},
+    {"popmaildir", SHELL_OPAQUE, "", 0, 0},
     {"printf", SHELL_PRINTF, "", 0, 0},
     {"prlimit", SHELL_RUN,
      "p,pid= o,output= noheadings raw verbose c,core? d,data? e,nice? f,fsize? "
@@ -232,14 +268,19 @@ static const shell_row rows[] = {
      "t,cpu? u,nproc? v,as? x,locks? y,rttime?",
      0, SHELL_THROUGH},
     {"proot", SHELL_OPAQUE, "", 0, 0},
+    {"prove", SHELL_TOOL,
+     "e,exec@ harness^ source^ formatter^ rc^ P^ M^ I= a,archive^ state= statefile= j,jobs= ext= "
+     "rules= c f o l b s D r p q Q m v T t W w",
+     0, 0},
     {"proxychains", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
     {"proxychains4", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
     {"psql", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"ptpython", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"pwsh", SHELL_INTERPRETER, CSH_OPTIONS, 0, 0},
-    {"pypy", SHELL_INTERPRETER, PYPY_OPTIONS, 0, 0},
-    {"python", SHELL_INTERPRETER, PYPY_OPTIONS, 0, 0},
-    {"python2", SHELL_INTERPRETER, PYPY_OPTIONS, 0, 0},
-    {"python3", SHELL_INTERPRETER, PYPY_OPTIONS, 0, 0},
+    {"pypy", SHELL_INTERPRETER, PYPY_OPTIONS, 0, SHELL_LAST},
+    {"python", SHELL_INTERPRETER, PYPY_OPTIONS, 0, SHELL_LAST},
+    {"python2", SHELL_INTERPRETER, PYPY_OPTIONS, 0, SHELL_LAST},
+    {"python3", SHELL_INTERPRETER, PYPY_OPTIONS, 0, SHELL_LAST},
     {"rbash", SHELL_SHELL, "", 0, 0},
     {"read", SHELL_NAMES, "r s e p= d= n= N= t= u= i= a=", 0, 0},
     {"readarray", SHELL_TOOL, MAPFILE_OPTIONS, 0, 0},
@@ -251,18 +292,22 @@ static const shell_row rows[] = {
     {"rr", SHELL_OPAQUE, "", 0, 0},
     {"rsync", SHELL_TOOL, "e,rsh@ rsync-path^ f= T= M^ B=", 0, 0},
     {"ruby", SHELL_INTERPRETER,
-     "e# r^ I= C= x? i? 0? F? E= K= T? a c d l n p s S v w W? h. version. help. "
+     "e# r^ I= C= x? i? 0/ F? E= K^ T/ a c d l n p s S v w W/ h. version. help. "
      "jit yjit",
      0, 0},
+    {"run-init", SHELL_OPAQUE, "", 0, 0},
     {"run-parts", SHELL_OPAQUE, "", 0, 0},
     {"runcon", SHELL_OPAQUE, "", 0, 0},
     {"runghc", SHELL_INTERPRETER, RSCRIPT_OPTIONS, 0, 0},
+    {"runsv", SHELL_OPAQUE, "", 0, 0},
+    {"runsvdir", SHELL_OPAQUE, "", 0, 0},
     {"runuser", SHELL_OPAQUE, "", 0, 0},
+    {"rview", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"rvim", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"s6-setuidgid", SHELL_OPAQUE, "", 0, 0},
     {"sbcl", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"sccache", SHELL_OPAQUE, "", 0, 0},
-    {"scp", SHELL_SSH, AUTOSSH_OPTIONS, 0, 0},
+    {"scp", SHELL_SSH, SCP_OPTIONS, 0, 0},
     {"screen", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"script", SHELL_TEXT,
      "a,append B,log-io= c,command! E,echo= e,return f,flush force I,log-in= "
@@ -270,6 +315,8 @@ static const shell_row rows[] = {
      "h,help. V,version.",
      1, 0},
     {"sed", SHELL_SED, GSED_OPTIONS, 0, 0},
+    {"sensible-editor", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"sensible-pager", SHELL_TOOL, LESS_OPTIONS, 0, SHELL_PLUS},
     {"setarch", SHELL_RUN, "help. version.", 1, SHELL_THROUGH},
     {"setlock", SHELL_OPAQUE, "", 0, 0},
     {"setpriv", SHELL_RUN,
@@ -279,7 +326,7 @@ static const shell_row rows[] = {
      0, 0},
     {"setsid", SHELL_RUN, "c,ctty f,fork w,wait help. version.", 0, SHELL_THROUGH},
     {"setuidgid", SHELL_OPAQUE, "", 0, 0},
-    {"sftp", SHELL_SSH, AUTOSSH_OPTIONS, 0, 0},
+    {"sftp", SHELL_SSH, SCP_OPTIONS, 0, 0},
     {"sg", SHELL_OPAQUE, "", 0, 0},
     {"sh", SHELL_SHELL, "", 0, 0},
     {"shopt", SHELL_OPAQUE, "", 0, 0},
@@ -310,12 +357,16 @@ static const shell_row rows[] = {
      "v,validate. V,version.",
      0, 0},
     {"swipl", SHELL_INTERPRETER, RSCRIPT_OPTIONS, 0, 0},
+    {"switch_root", SHELL_OPAQUE, "", 0, 0},
     {"systemd-inhibit", SHELL_OPAQUE, "", 0, 0},
     {"systemd-run", SHELL_OPAQUE, "", 0, 0},
     {"tar", SHELL_TAR, BSDTAR_OPTIONS, 0, 0},
     {"taskset", SHELL_RUN, "a,all-tasks c,cpu-list p,pid.", 1, SHELL_THROUGH},
     {"tclsh", SHELL_INTERPRETER, EXPECT_OPTIONS, 0, 0},
+    {"tcpdump", SHELL_TOOL, "z^ w^ i= r= F= c= C= s= B= E= G= j= M= m= Q= T= V= W= y= Z=", 0, 0},
+    {"tcpsvd", SHELL_OPAQUE, "", 0, 0},
     {"tcsh", SHELL_INTERPRETER, CSH_OPTIONS, 0, 0},
+    {"telnetd", SHELL_OPAQUE, "", 0, 0},
     {"test", SHELL_TEST, "", 0, 0},
     {"time", SHELL_RUN, "p,portability v,verbose q,quiet a,append o,output^ f,format= V.", 0,
      SHELL_THROUGH},
@@ -330,8 +381,14 @@ static const shell_row rows[] = {
     {"toybox", SHELL_RUN, BUSYBOX_OPTIONS, 0, SHELL_THROUGH},
     {"trap", SHELL_TRAP, "l. p.", 0, SHELL_THROUGH},
     {"trickle", SHELL_OPAQUE, "", 0, 0},
+    {"ts-node", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"tsx", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"typeset", SHELL_SET, "", 0, SHELL_THROUGH},
     {"uclampset", SHELL_OPAQUE, "", 0, 0},
+    {"udhcpc", SHELL_OPAQUE, "", 0, 0},
+    {"udhcpc6", SHELL_OPAQUE, "", 0, 0},
+    {"udpsvd", SHELL_OPAQUE, "", 0, 0},
+    {"uevent", SHELL_OPAQUE, "", 0, 0},
     {"umask", SHELL_TOOL, "", 0, 0},
     {"unalias", SHELL_TOOL, "", 0, 0},
     {"uname26", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
@@ -347,8 +404,14 @@ static const shell_row rows[] = {
     {"valgrind", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
     {"vi", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"view", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"vigr", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"vim", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"vim.basic", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"vim.gtk3", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"vim.nox", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"vim.tiny", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"vimdiff", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"vipw", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"wait", SHELL_TOOL, "p^ n f", 0, 0},
     {"watch", SHELL_JOIN,
      "b,beep c,color d,differences? e,errexit g,chgexit n,interval= p,precise "
@@ -361,17 +424,19 @@ static const shell_row rows[] = {
      "warc-file^ save-cookies^ t= T= w= Q= U= l= A= R= D= I= X= B= base=",
      0, 0},
     {"wish", SHELL_INTERPRETER, EXPECT_OPTIONS, 0, 0},
+    {"x-terminal-emulator", SHELL_OPAQUE, "", 0, 0},
     {"x86_64", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
     {"xargs", SHELL_XARGS,
      "0,null a,arg-file= d,delimiter= E= e,eof? I= i,replace? L= l,max-lines? "
-     "n,max-args= o,open-tty P,max-procs= p,interactive process-slot-var= "
+     "n,max-args= o,open-tty P,max-procs= p,interactive process-slot-var^ "
      "r,no-run-if-empty s,max-chars= t,verbose x,exit show-limits help. version.",
      0, SHELL_THROUGH},
     {"xterm", SHELL_OPAQUE, "", 0, 0},
     {"xvfb-run", SHELL_OPAQUE, "", 0, 0},
-    {"yash", SHELL_INTERPRETER, CSH_OPTIONS, 0, 0},
+    {"yash", SHELL_INTERPRETER, CSH_OPTIONS, 0, SHELL_PLUS},
+    {"zcip", SHELL_OPAQUE, "", 0, 0},
     {"zip", SHELL_TOOL, "T,TT~ unzip-command@", 0, 0},
-    {"zsh", SHELL_INTERPRETER, CSH_OPTIONS, 0, 0},
+    {"zsh", SHELL_INTERPRETER, CSH_OPTIONS, 0, SHELL_PLUS},
 };
 
 const shell_row *mcg__shell_rows(size_t *count)
@@ -401,6 +466,26 @@ static bool begins(const char *name, size_t len, const char *with)
   return len >= strlen(with) && memcmp(name, with, strlen(with)) == 0;
 }
 
+/* python3.11: the last name, without its version. */
+static const shell_row *find_versioned(const char *name, size_t len)
+{
+  const shell_row *row = find(name, len);
+  while (!row && len > 1 && strchr("0123456789.-", name[len - 1])) row = find(name, --len);
+  return row;
+}
+
+/* x86_64-linux-gnu-gcc-12, perl5.36-x86_64-linux-gnu: the system that it is for stands before or after. */
+static const shell_row *find_of_system(const char *name, size_t len)
+{
+  static const char system[] = "-linux-";
+  const char *at = memmem(name, len, system, strlen(system)), *end = name + len;
+  if (!at) return NULL;
+  const char *dash = memchr(at + strlen(system), '-', (size_t)(end - at) - strlen(system));
+  if (dash) return find_versioned(dash + 1, (size_t)(end - dash) - 1);
+  dash = memrchr(name, '-', (size_t)(at - name));
+  return dash ? find_versioned(name, (size_t)(dash - name)) : NULL;
+}
+
 const shell_row *mcg__shell_row(const char *program, size_t len)
 {
   const char *slash = len ? memrchr(program, '/', len) : NULL;
@@ -409,8 +494,6 @@ const shell_row *mcg__shell_row(const char *program, size_t len)
   if (!len) return NULL;
   if (begins(name, len, "ld-linux") || begins(name, len, "ld-musl") || begins(name, len, "ld-2"))
     return find("ld.so", 5);
-  const shell_row *row = find(name, len);
-  while (!row && len > 1 && (strchr("0123456789.-", name[len - 1]))) /* python3.11 */
-    row = find(name, --len);
-  return row;
+  const shell_row *row = find_versioned(name, len);
+  return row ? row : find_of_system(name, len);
 }

@@ -405,8 +405,7 @@ function mooncage.words(text) end
 ---@field via string? the program that does
 ---@field only_runs boolean? it does nothing but run the commands inside
 ---@field unclear string? it runs or does something that cannot be told, and why
----@field unclear_word integer? the word by which it does
----@field code boolean? it is an interpreter that is given code
+---@field untold { why: string, word: integer?, upto: integer?, code: boolean? }[]? all that cannot be told of it: why, by which word, so many bytes of that, and that it is code for an interpreter
 
 ---Every simple command in a text for the shell, or that a list of arguments comes to: in lists,
 ---pipelines, substitutions, and where programs like env, xargs and sh -c run others.

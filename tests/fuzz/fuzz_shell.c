@@ -24,7 +24,9 @@ static void check(const mcg_shell *shell, size_t len)
     check_words(each->words, each->count, len);
     FUZZ_NEED(each->at <= len);
     FUZZ_NEED(each->inside != each);
-    FUZZ_NEED(!each->unclear || each->unclear_word <= each->count);
+    FUZZ_NEED(each->unclear || !each->untold);
+    for (const mcg_shell_untold *untold = each->untold; untold; untold = untold->next)
+      FUZZ_NEED(untold->why && untold->word <= each->count);
     FUZZ_NEED(++place <= MCG_SHELL_COMMANDS);
   }
 }

@@ -70,6 +70,19 @@ describe("a guarded shell text", function()
     "sh -c '" .. FORBIDDEN .. "'", "sh -ec '" .. FORBIDDEN .. "'",
     "env sh -c '" .. FORBIDDEN .. "'", "nice env timeout 5 X",
   } do shell_case("CP-07", text) end
+  -- An option's argument that is several words; what shells and xargs make of their own options.
+  local words = "x='%s " .. FORBIDDEN .. "'; %s $x"
+  for _, each in ipairs {
+    { "A", "env -u" }, { "A", "env --unset" }, { "5", "nice -n" }, { "1 5", "timeout -k" },
+    { "L", "stdbuf -o" }, { "7", "ionice -c 2 -n" }, { "9", "choom -n" }, { "5 f", "flock -w" },
+  } do shell_case("CP-07", words:format(unpack(each))) end
+  for _, text in ipairs {
+    "echo A X | xargs env -u", "env -u $(echo A X)", "x='posix -c'; bash -o $x 'X'",
+    "sh -c - 'X'", "sh -c + 'X'", "bash -c - 'X'", "bash -c + 'X'",
+    "echo X | xargs -I{} -n9 env", "echo X | xargs -I{} -L1 env", "echo X | xargs -i -n2 env",
+    "echo '-exec X ;' | xargs -I{} -n9 find . -maxdepth 0", "busybox cttyhack X",
+    "echo | xargs --process-slot-var=LD_PRELOAD X",
+  } do shell_case("CP-07", text) end
   shell_case("CP-08", "/bin/../bin/X")
   shell_case("CP-08", "PATH=/bin X")
   shell_case("CP-08", "/lib64/ld-linux-x86-64.so.2 /bin/X")
@@ -96,6 +109,8 @@ describe("a guarded shell text", function()
     "git ls-remote --upload-p='X;:' .",
     "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0='!X' git x",
     "git config --file c alias.x '!X'; GIT_CONFIG_GLOBAL=c git x",
+    "git init -q .; git config core.fsmonitor 'X;:' list && git status",
+    "git init -q .; git config core.fsmonitor 'X;:' --get; git status",
   } do shell_case("CP-12", text) end
   for _, text in ipairs {
     "printf 'all:;X\\n' | make -f -", "make --eval='x:;X' x", "make --ev='x:;X' x",
@@ -103,6 +118,72 @@ describe("a guarded shell text", function()
     "python3 -c 'open(\"" .. mark .. "\", \"w\")'", "perl -e 'open F, \">" .. mark .. "\"'",
     "ssh -o ProxyCommand='X' nowhere.invalid", "rsync -e 'X' a nowhere.invalid:b",
     "echo '!X' | ed -s",
+    "ssh -o '\"ProxyCommand\" X' nowhere.invalid", "ssh -o '=ProxyCommand X' nowhere.invalid",
+    "ssh -p 1 nowhere.invalid -oProxyCommand='X'", "sftp -D 'X' nowhere.invalid",
+    "prove -e 'X' /etc/hostname", "vim -c ':!X' -c q", "editor -c ':!X' -c q",
+  } do shell_case("CP-13", text) end
+  -- Perl's options that take digits, and what follows a blank; Python's modules.
+  for _, options in ipairs {
+    "-le", "-0e", "-0777e", "-l0e", "-l012e", "-de", "-dte", "'-C0 -e'", "'-i.b -e'", "'-D0 -e'",
+  } do shell_case("CP-13", "perl " .. options .. " 'system q(X)' </dev/null") end
+  for _, options in ipairs { "-lpe", "-lane", "-00ne", "-F: -lane" } do
+    shell_case("CP-13", "perl " .. options .. " 'system q(X)' /etc/hostname")
+  end
+  shell_case("CP-13", "perl5.36-x86_64-linux-gnu -e 'system q(X)'")
+  for _, modules in ipairs {
+    "cProfile -m timeit", "profile -m timeit", "runpy timeit", "trace -t --module timeit",
+    "trace --count -C . --modu timeit", "profile -m cProfile -m timeit", "timeit",
+  } do
+    shell_case("CP-13", "python3 -m " .. modules .. " -n1 -r1 'import os; os.system(\"X\")'")
+  end
+  for _, modules in ipairs {
+    "asyncio", "asyncio.__main__", "cProfile /dev/stdin", "trace -t /dev/stdin", "runpy asyncio",
+  } do
+    shell_case("CP-13", "printf 'import os\nos.system(\"X\")\n' | python3 -m " .. modules)
+  end
+  shell_case("CP-13", "printf '>>> import os\n>>> os.system(\"X\")\n' "
+    .. "| python3 -m doctest /dev/stdin")
+  shell_case("CP-13", "printf 'cos\nsystem\n(S\"X\"\ntR.' | python3 -m pickle /dev/stdin")
+  -- What make is given, however it is written; and before it, by variables.
+  local make = "printf 'all:\n\techo\n' > mk; printf '#!/bin/sh\nX\n' > e; chmod +x e; "
+  for _, variable in ipairs {
+    "SHELL=./e", "SHELL:=./e", "SHELL::=./e", "SHELL+=./e", "'SHELL =./e'",
+    "' SHELL=./e'", "'x:=$(shell X)'", "-- SHELL=./e",
+  } do shell_case("CP-13", make .. "make -f mk " .. variable) end
+  shell_case("CP-13", make .. "v=./e; make -f mk SHELL=\"$v\"")
+  shell_case("CP-13", make .. "v='. SHELL=./e -f mk'; make -C $v")
+  for _, variable in ipairs { "CC='X #'", "CFLAGS='; X #'" } do
+    shell_case("CP-13", "touch y.c; make y.o " .. variable)
+    shell_case("CP-08", "touch y.c; " .. variable .. " make y.o")
+  end
+  shell_case("CP-08", "echo 'x:=$(shell X)' > m; MAKEFILES=m make")
+  shell_case("CP-08", make .. "GNUMAKEFLAGS='--eval=x!=./e' make -f mk")
+  local program = "printf '#!/bin/sh\nX\n' > e; chmod +x e; touch y.c; "
+  for _, text in ipairs {
+    "ln -s e as; COMPILER_PATH=. gcc -c y.c", "ln -s e as; gcc --prefix=./ -c y.c",
+    "ln -s e as; gcc --prefix ./ -c y.c", "c89-gcc -wrapper ./e -c y.c",
+    "x86_64-linux-gnu-gcc -wrapper ./e -c y.c", "GREP=./e zgrep x /etc/hostname",
+    "DIFF=./e zdiff y.c y.c", "ZIPOPT='-T -TT ./e' zip y y.c", "HARNESS_PERL=./e prove y.c",
+    "v='f --checkpoint=1 --checkpoint-action=exec=./e y.c'; tar -c -f $v",
+    "v='1 -oProxyCommand=./e nowhere.invalid'; ssh -p $v",
+    "v=If; tar c\"$v\" ./e f.tar y.c",
+    "git init -q; v='. -c core.fsmonitor=./e status'; git -C $v",
+    "git init -q; g='git -c user.name=a -c user.email=a commit -q --allow-empty -m a'; eval $g; "
+      .. "eval $g; git bisect start -q HEAD HEAD~1; v=un; git bisect r$v ./e",
+  } do shell_case("CP-13", program .. text) end
+  for _, text in ipairs {
+    "git archive -o " .. mark .. " HEAD", "git archive -vo" .. mark .. " HEAD",
+    "git bundle create " .. mark .. " HEAD",
+    "git checkout-index --prefix=" .. mark:sub(1, -3) .. " -a",
+    "git read-tree --index-output=.git/m HEAD; mv .git/m " .. mark,
+  } do
+    shell_case("CP-12", "git init -q .; git config user.email a@b; git config user.name a; "
+      .. "touch rk; git add rk; git commit -qm a; " .. text)
+  end
+  for _, text in ipairs {
+    "v='f of=" .. mark .. "'; dd if=/dev/null of=$v",
+    "v='/dev/null of=" .. mark .. "'; dd if=$v", "v=f=" .. mark .. "; dd if=/dev/null o\"$v\"",
+    "v='2 -o" .. mark .. " /etc/hostname'; sort -k $v",
   } do shell_case("CP-13", text) end
   for _, text in ipairs {
     "exec 3<>/dev/tcp/127.0.0.1/1", "bash -c 'exec 3<>/dev/tcp/127.0.0.1/1'", "curl -K f",

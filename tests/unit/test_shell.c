@@ -16,8 +16,20 @@ static void the_table_is_in_order(void **state)
   }
   assert_string_equal(mcg__shell_row("/usr/bin/python3.11", 19)->name, "python3");
   assert_string_equal(mcg__shell_row("/lib64/ld-linux-x86-64.so.2", 27)->name, "ld.so");
+  assert_string_equal(mcg__shell_row("perl5.36-x86_64-linux-gnu", 25)->name, "perl");
+  assert_string_equal(mcg__shell_row("x86_64-linux-gnu-gcc-12", 23)->name, "gcc");
+  assert_string_equal(mcg__shell_row("arm-linux-gnueabihf-g++", 23)->name, "g++");
+  assert_null(mcg__shell_row("x-linux-gnu", 11));
+  assert_null(mcg__shell_row("-linux-", 7));
   assert_null(mcg__shell_row("ls", 2));
   assert_null(mcg__shell_row("env/", 4));
+}
+
+static void take_apart(mcg_shell *shell, const char *text)
+{
+  mcg_shell_init(shell);
+  if (mcg_shell_parse(shell, text, strlen(text)) < 0 || mcg_shell_unwrap(shell) < 0)
+    fail_msg("%s: at %zu: %s", text, shell->why_at, shell->why);
 }
 
 /* The programs of a text, in the order that they are told. */
@@ -25,9 +37,7 @@ static void programs(const char *text, const char *wanted)
 {
   char got[512] = "";
   mcg_shell shell;
-  mcg_shell_init(&shell);
-  if (mcg_shell_parse(&shell, text, strlen(text)) < 0 || mcg_shell_unwrap(&shell) < 0)
-    fail_msg("%s: at %zu: %s", text, shell.why_at, shell.why);
+  take_apart(&shell, text);
   for (const mcg_shell_command *each = shell.first; each; each = each->next)
     snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", *got ? " " : "",
              each->words ? each->words->text : "-");
@@ -44,6 +54,11 @@ static void commands_are_found_where_they_stand(void **state)
   programs("a <<E\n$(b)\nE\nc", "a b c");
   programs("env -S 'nice sh -c \"a; b\"' x", "env env nice sh a b");
   programs("find . -exec a {} + -ok b \\;", "find a b");
+  programs("sh -c - 'a'; sh -c + 'b'; sh -ec + - 'c'; bash -o errexit -c 'd'",
+           "sh sh sh bash a b c d");
+  programs("xargs -I{} -n2 env; xargs -n2 -I{} nice a {}", "xargs xargs env nice a");
+  programs("ssh --; ssh -- h a; git --; make --; sh --; env --; sftp --", /* and no more */
+           "ssh ssh git make sh env sftp");
   programs("x=1 >f", "-");
   programs("", "");
 }
@@ -117,12 +132,50 @@ static void a_list_of_arguments_is_read_as_it_is(void **state)
   mcg_error_free(err);
 }
 
+/* The words that make the commands of a text unclear, each with its bytes; c: it is code. */
+static void untold(const char *text, const char *wanted)
+{
+  char got[512] = "";
+  mcg_shell shell;
+  take_apart(&shell, text);
+  for (const mcg_shell_command *command = shell.first; command; command = command->next)
+    for (const mcg_shell_untold *each = command->untold; each; each = each->next)
+      snprintf(got + strlen(got), sizeof got - strlen(got), "%s%zu:%zu%s", *got ? " " : "",
+               each->word, each->upto, each->code ? "c" : "");
+  mcg_shell_fini(&shell);
+  if (strcmp(got, wanted) != 0) fail_msg("%s: %s, not %s", text, got, wanted);
+}
+
+static void all_that_is_not_told_has_a_place(void **state)
+{
+  (void)state;
+  untold("git -c core.pager=x -c alias.x=y x", "3:11 5:8 6:1");
+  untold("git log --output=f --ext-diff", "3:9 4:10");
+  untold("git archive -vof HEAD", "3:3");
+  untold("git format-patch -o d --output-dir=d -1", "3:2 5:13");
+  untold("curl -so f -K g --conf=h", "2:3 4:2 6:7");
+  untold("dd of=a if=b of=c", "2:3 4:3");
+  untold("make SHELL=a ' SHELL ?= b' CC=d", "2:6 3:9");
+  untold("gcc -B. -c x.c --prefix=d", "2:2 5:8");
+  untold("python3 -Bc x -c y", "2:3c");
+  untold("perl -e x -le y", "2:2c 4:3c");
+  untold("python3", "0:0c");
+  untold("python3 /dev/stdin", "2:10c");
+  untold("node --frob x -e y", "2:6c 4:2c");
+  untold("nice --frob x", "2:6 3:1");
+  untold("gdb -batch -ex x", "2:6c 3:3c 4:1c");
+  untold("sh -ec \"$x\"", "2:3c");
+  untold("env -u $x", "3:2");
+  untold("$x", "1:2");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_table_is_in_order),
       cmocka_unit_test(commands_are_found_where_they_stand),
       cmocka_unit_test(what_is_not_understood_has_a_place),
+      cmocka_unit_test(all_that_is_not_told_has_a_place),
       cmocka_unit_test(everything_has_a_bound),
       cmocka_unit_test(a_list_of_arguments_is_read_as_it_is),
   };
