@@ -74,14 +74,19 @@ bool mcg_policy_redirects(const mcg_policy *policy)
   return !policy;
 }
 
+/* Without those it lies within. */
+static bool meets(const mcg_policy *policy, const mcg_rule *rule)
+{
+  for (size_t i = 0; i < policy->allow.count; i++)
+    if (mcg_rules_meet(rule, &policy->allow.rules[i])) return true;
+  return policy->by_default;
+}
+
 unsigned mcg_policy_rule_apart(const mcg_policy *policy, const mcg_policy *around)
 {
-  for (size_t i = 0; i < policy->allow.count && !around->by_default; i++) {
-    bool meets = false;
-    for (size_t k = 0; k < around->allow.count && !meets; k++)
-      meets = mcg_rules_meet(&policy->allow.rules[i], &around->allow.rules[k]);
-    if (!meets) return (unsigned)i + 1;
-  }
+  for (size_t i = 0; i < policy->allow.count; i++)
+    for (const mcg_policy *one = around; one; one = one->within)
+      if (!meets(one, &policy->allow.rules[i])) return (unsigned)i + 1;
   return 0;
 }
 

@@ -36,7 +36,8 @@ bool mcg_policy_by_default(const mcg_policy *policy); /* default = "allow", all 
 const char *mcg_policy_proxy(const mcg_policy *policy);
 /* Some rule that allows has terminate_tls: the sandbox is to trust an authority of the engine's. */
 bool mcg_policy_terminates(const mcg_policy *policy);
-/* The first rule that `policy` allows by, of which `around` alone allows nothing; 0: there is none. */
+/* The first rule that `policy` allows by, of which `around`, or one that it lies within, allows nothing;
+ * 0: there is none. */
 unsigned mcg_policy_rule_apart(const mcg_policy *policy, const mcg_policy *around);
 /* A file of authorities to believe besides this system's, by the outermost policy; NULL: none. */
 const char *mcg_policy_ca_file(const mcg_policy *policy);

@@ -207,6 +207,13 @@ describe("tenants", function()
     assert.is_true(session:set_network "none")
     assert.is_true(session:set_network { allow = { "*.example.org:443" } })
     session:close()
+    session = assert(mooncage.open { -- what the tenant's own rules would allow is not enough
+      tenant = "acme", audit = false, network = { allow = { "192.0.2.3:80" } },
+      tenants = function() return { network = { allow = { "192.0.2.0/24:80" } } } end,
+    })
+    assert.matches("rule 1 allows nothing", refuses { allow = { "192.0.2.2:80" } }, 1, true)
+    assert.is_true(session:set_network { allow = { "192.0.2.3:80" } })
+    session:close()
   end)
 
   it("are not fooled by metatables", function()

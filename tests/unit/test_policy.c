@@ -172,6 +172,34 @@ static void one_within_another(void **state)
   mcg_policy_unref(policy);
 }
 
+/* The first rule that one of the others lets nothing through of, however far out it is. */
+static void rules_apart(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *own, *around;
+    unsigned apart;
+  } cases[] = {
+      {"{\"allow\":[\"10.0.0.2:1\",\"10.0.0.3:1\"]}", "{\"allow\":[\"10.0.0.2:1\"]}", 2},
+      {"{\"allow\":[\"10.0.0.2:1\"]}",
+       "{\"allow\":[\"10.0.0.0/24:1\"],\"within\":{\"allow\":[\"10.0.0.3:1\"]}}", 1},
+      {"{\"allow\":[\"10.0.0.3:1\",\"10.0.0.2:1\"]}",
+       "{\"default\":\"allow\",\"within\":{\"allow\":[\"10.0.0.0/24:1\"],\"within\":{\"allow\":"
+       "[\"10.0.0.3:1\"]}}}",
+       2},
+      {"{\"allow\":[\"10.0.0.3:1\"]}",
+       "{\"allow\":[\"10.0.0.0/24:1\"],\"within\":{\"allow\":[\"10.0.0.3:1\"]}}", 0},
+      {"{\"allow\":[\"a.test:1\"]}", "{\"default\":\"allow\",\"within\":{\"default\":\"allow\"}}",
+       0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    mcg_policy *own = policy_of(cases[i].own), *around = policy_of(cases[i].around);
+    assert_int_equal(mcg_policy_rule_apart(own, around), cases[i].apart);
+    mcg_policy_unref(own);
+    mcg_policy_unref(around);
+  }
+}
+
 static void wants_listeners(void **state)
 {
   (void)state;
@@ -343,6 +371,7 @@ int main(void)
       cmocka_unit_test(wide_rules_open_nothing_special),
       cmocka_unit_test(deny_sees_through),
       cmocka_unit_test(one_within_another),
+      cmocka_unit_test(rules_apart),
       cmocka_unit_test(wants_listeners),
       cmocka_unit_test(listens_where_it_allows),
       cmocka_unit_test(secrets_and_options),
