@@ -20,6 +20,11 @@ static char gathered[65536];
 static size_t gathered_len;
 static void (*at_failure)(void);
 static int ending = -1; /* a signalfd: readable when told to end */
+static int trees = -1;  /* what is locked; never in a test, which has no server */
+
+#define LOCK_MS 10000
+#define LOCK_TICK_MS 10
+#define TREES_FD 3
 
 /* What to do stands behind the last newline, always: names before it are as they are, so that whoever
  * looks for secrets in them finds them. */
@@ -111,6 +116,21 @@ static void wait_for_input(void)
   if (poll(both, 2, -1) > 0 && both[1].revents) builtin_fail(EINTR, "it was told to end");
 }
 
+/* Record locks belong to a process, so that one description serves all that init forks. */
+void builtin_lock(bool alone)
+{
+  struct flock whole = {.l_type = alone ? F_WRLCK : F_RDLCK, .l_whence = SEEK_SET};
+  struct pollfd end = {.fd = at_failure ? ending : -1, .events = POLLIN};
+  for (int ms = 0; trees >= 0 && fcntl(trees, F_SETLK, &whole) < 0; ms += LOCK_TICK_MS) {
+    if (errno != EACCES && errno != EAGAIN)
+      builtin_fail(errno, "cannot lock the tree: %s", strerror(errno));
+    if (ms >= LOCK_MS)
+      builtin_fail_fix(EEXIST, "try again when that has ended",
+                       "the tree is being packed or changed by another call");
+    if (poll(&end, 1, LOCK_TICK_MS) > 0) builtin_fail(EINTR, "it was told to end");
+  }
+}
+
 static size_t get_now(void *bytes, size_t len)
 {
   for (;;) {
@@ -162,10 +182,11 @@ static const mcg_builtin builtins[] = {
     {"remove", 1, 1, builtin_remove},
     {"move", 2, 2, builtin_move},
     {"pack", 1, -1, builtin_pack},
+    {"pack-own", 1, -1, builtin_pack},
     {"pack-strict", 1, 1, builtin_pack},
     {"unpack", 1, 1, builtin_unpack},
     {"unpack-strict", 1, 1, builtin_unpack},
-    {"replace", 1, 1, builtin_unpack},
+    {"replace", 1, -1, builtin_unpack},
     {"disk", 1, 1, builtin_disk},
     {"changes", 2, 2, builtin_changes},
     {"changeset", 2, 2, builtin_changes},
@@ -229,7 +250,9 @@ _Noreturn void mcg_builtin_main(mcg_server *server, mcg_command *command, const 
   report = command->slot;
   for (int i = 0; i < 3; i++)
     if (dup2(command->theirs[i], i) < 0) _exit(1);
-  mcg_sys3(SYS_close_range, 3, ~0U, 0);
+  trees = dup2(server->trees, TREES_FD);
+  if (trees < 0) builtin_fail(errno, "cannot keep what is locked: %s", strerror(errno));
+  mcg_sys3(SYS_close_range, TREES_FD + 1, ~0U, 0);
   become_command(&exec->launch);
   several_users = exec->launch.change_ids && exec->launch.uid == 0;
   uint64_t end = 1ull << (SIGTERM - 1); /* how init asks a built-in to end, before it kills it */

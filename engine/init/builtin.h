@@ -25,6 +25,10 @@ void builtin_on_failure(void (*undo)(void));
 void builtin_give(int dir, int made);
 void builtin_give_directory(int dir, const char *name);
 
+/* Among this sandbox's built-ins, until it ends: some may pack a tree at a time, or one change it. Waits for
+ * the others, but not for ever. */
+void builtin_lock(bool alone);
+
 /* All of it to stdout, gathered; or the end of the built-in. */
 void builtin_put(const void *bytes, size_t len);
 void builtin_flush(void);
@@ -61,10 +65,11 @@ bool walk_up(tree_walk *walk, char name[256]); /* false: at the top. The name of
 void walk_fini(tree_walk *walk);
 
 /* remove.c: what is called `name` in `dir`, with all that is below it. */
-void tree_remove(int dir, const char *name);
-/* All beneath `dir`, which it takes, but the directory `but` in it, and what is mounted there: that belongs
- * to somebody else. */
-void tree_empty(int dir, int but);
+void tree_remove(int dir, const char *name);  /* or the end */
+bool tree_discard(int dir, const char *name); /* false: some of it stays */
+/* A directory that keeps its owner out is opened to it; `was` is its mode before. False: errno. */
+bool builtin_let_in(int dir, const char *name, mode_t *was);
+bool builtin_set_mode(int dir, const char *name, mode_t mode); /* of a directory */
 
 /* One directory's entries, without "." and "..". */
 typedef struct entries {

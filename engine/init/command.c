@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -235,9 +236,12 @@ static void signal_process(int pidfd, int signo)
  * in the middle of changing. It has no children, so it needs no stub. */
 static int start_builtin(mcg_command *command, mcg_exec *exec)
 {
+  mcg_server *server = command->server;
+  if (server->trees < 0) server->trees = memfd_create("trees", MFD_CLOEXEC);
+  if (server->trees < 0) return errno;
   pid_t pid = fork();
   if (pid < 0) return errno;
-  if (pid == 0) mcg_builtin_main(command->server, command, exec);
+  if (pid == 0) mcg_builtin_main(server, command, exec);
   command->parent = pid;
   command->slot->pid = (int)pid;
   command->parent_fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -555,6 +559,7 @@ void mcg_command_leave(mcg_command *command)
 {
   bool outlives = command->flags & MCG_EXEC_DETACH;
   command->conn = NULL;
-  for (int i = 0; i < 3; i++) mcg_relay_fini(&command->relay[i]);
+  /* First: a built-in must not take the end of its input, which is cut off, for the end of what it is given. */
   if (!outlives) mcg_command_kill(command);
+  for (int i = 0; i < 3; i++) mcg_relay_fini(&command->relay[i]);
 }

@@ -17,6 +17,7 @@ typedef struct mcg_server {
   mcg_slot *idle;  /* the one with a stub that waits for the next command, NULL: none */
   pid_t idle_parent;
   int idle_fd;                       /* its pidfd */
+  int trees;                         /* what built-ins lock; -1: none was begun */
   int wake;                          /* eventfd of all stubs */
   int null_fd;                       /* /dev/null, -1: there is none */
   uint64_t nofile_soft, nofile_hard; /* as init found them */

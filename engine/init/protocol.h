@@ -62,13 +62,15 @@
  *                                 each EXCLUDE with what is below it: a path in the tree, in which *, ?
  *                                 and [...] stand for what no "/" is in, and \\ takes that from the next;
  *                                 what comes after a leading "**" and "/" is matched at any depth
+ *   pack-own PATH [EXCLUDE...]    the same, without what is mounted in it
  *   pack-strict PATH              the same, but a symlink or special file in the tree is an error
  *   unpack PATH                   tar from stdin, all of it or nothing; files, directories, symlinks, hard
  *                                 links to earlier files; mode & 0777; "..", absolute names, devices, a
  *                                 name twice as two kinds, caps of tar.h: MCG_EUNSAFE
  *   unpack-strict PATH            the same, but a symbolic link in it is an error
- *   replace PATH                  as unpack; once all of it is there, and before it is put in its place, what
- *                                 the directory held goes, but for what is mounted there
+ *   replace PATH [HOSTS...]       as unpack; what the directory held goes once all that is new is in its place,
+ *                                 but for what is mounted there, where the archive must have nothing. PATH
+ *                                 lying in one of HOSTS, paths: EOPNOTSUPP
  *   processes                     MCG_PROCESS records
  *   changes OLD NEW               what differs between two trees, records of project.h, no data
  *   changeset OLD NEW             the same with the data of added and modified files

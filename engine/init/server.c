@@ -413,7 +413,7 @@ static const char *prepare(mcg_server *server)
 
 int mcg_server_main(const mcg_server_config *config)
 {
-  mcg_server server = {.config = config, .wake = -1, .null_fd = -1, .idle_fd = -1};
+  mcg_server server = {.config = config, .wake = -1, .null_fd = -1, .idle_fd = -1, .trees = -1};
   const char *failed = prepare(&server);
   int number = errno;
   if (!failed && !add_conn(&server, config->fd, config->carrier)) failed = "memory";

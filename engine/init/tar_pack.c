@@ -27,6 +27,7 @@ typedef struct linked {
 typedef struct packer {
   tree_walk walk;
   bool strict;
+  mounted others; /* what is left out, since it is mounted there */
   char **exclude;
   int exclude_count;
   linked *seen[BUCKETS];
@@ -254,6 +255,7 @@ static void clean_patterns(packer *pack)
 static bool excluded(const packer *pack, const char *path)
 {
   if (tar_stage_is(path)) return true; /* of a restore that is under way */
+  if (mounted_at(&pack->others, path)) return true;
   for (int i = 0; i < pack->exclude_count; i++) {
     const char *one = pack->exclude[i];
     if (fnmatch(one, path, FNM_PATHNAME) == 0) return true;
@@ -338,6 +340,7 @@ void builtin_pack(int argc, char **argv)
   pack.exclude = argv + 2;
   pack.exclude_count = argc - 2;
   clean_patterns(&pack);
+  if (!pack.strict) builtin_lock(false); /* else half of what is being unpacked would be in it */
   int fd = paths_open(argv[1], O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
   if (fd < 0 && errno == ENOTDIR) {
     char name[256];
@@ -346,6 +349,7 @@ void builtin_pack(int argc, char **argv)
   } else {
     if (fd < 0 || fstat(fd, &info) < 0)
       builtin_fail(errno, "cannot open %.200s: %s", argv[1], strerror(errno));
+    if (strcmp(argv[0], "pack-own") == 0) mounted_read(fd, &pack.others);
     struct statvfs disk;
     if (fstatvfs(fd, &disk) == 0) pack.room = (uint64_t)disk.f_blocks * disk.f_frsize;
     walk_init(&pack.walk, fd);

@@ -1,67 +1,62 @@
 /* tar_stage.c: unpacked beside, then moved. An archive that comes through a pipe is read once, so it cannot
  * be judged before it is unpacked; and a copy of it to judge first would need its room twice, and the time.
- * Moving needs neither: one rename for each name that the target does not have, with all that is below it.
+ * Moving needs neither.
  *
- * A lock on the directory tells one in use from one whose built-in was killed. */
+ * What is replaced is put aside first and goes when all that is new is there: until then it can come back.
+ *
+ * A lock on each such directory tells one in use from one whose built-in was killed. */
 #include "tar_stage.h"
 #include "builtin.h"
-#include "sparse.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#define PREFIX ".mooncage-unpack-"
-#define NO_REPLACE 1 /* RENAME_NOREPLACE */
+#define UNPACK ".mooncage-unpack-"
+#define ASIDE ".mooncage-aside-"
 
-static int above = -1, stage = -1;
-static bool emptied; /* the target, on purpose: a failure is no return to what was there */
-static char stage_name[48];
+typedef struct own {
+  int fd; /* -1: not made */
+  char name[48];
+} own;
+
+static const own none = {.fd = -1};
+static int above = -1;
+static own stage, aside;
+static mounted kept;
+
+static bool begins(const char *name, const char *with)
+{
+  return strncmp(name, with, strlen(with)) == 0;
+}
 
 bool tar_stage_is(const char *name)
 {
-  return strncmp(name, PREFIX, sizeof PREFIX - 1) == 0;
+  return begins(name, UNPACK) || begins(name, ASIDE);
 }
 
-static void undo(void)
+bool tar_stage_kept(const char *path)
 {
-  if (*stage_name) tree_remove(above, stage_name);
+  return mounted_at(&kept, path);
 }
 
-static int open_own(int dir, const char *name)
+int tar_stage_open(int dir, const char *name)
 {
   return openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 }
 
-/* A leftover is held by nobody. Where the disk has no locks nothing is known, and nothing removed. */
-static void sweep(int target)
-{
-  static entries list;
-  const char *name;
-  int copy = open_own(target, ".");
-  if (copy < 0) return;
-  entries_init(&list, copy);
-  while ((name = entries_next(&list))) {
-    int fd = tar_stage_is(name) ? open_own(target, name) : -1;
-    bool left = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
-    if (left) tree_remove(target, name);
-    if (fd >= 0) close(fd);
-  }
-  close(copy);
-}
+/* ---- ours --------------------------------------------------------------------------------- */
 
-static bool make(int target, unsigned i)
+static bool make(own *self, const char *prefix, unsigned i)
 {
-  char name[sizeof stage_name];
-  snprintf(name, sizeof name, PREFIX "%u-%u", (unsigned)getpid(), i);
-  if (mkdirat(target, name, 0700) == 0) {
-    memcpy(stage_name, name, sizeof name);
+  char name[sizeof self->name];
+  snprintf(name, sizeof name, "%s%u-%u", prefix, (unsigned)getpid(), i);
+  if (mkdirat(above, name, 0700) == 0) {
+    memcpy(self->name, name, sizeof name);
     return true;
   }
   if (errno != EEXIST || i == 1000)
@@ -69,217 +64,99 @@ static bool make(int target, unsigned i)
   return false;
 }
 
+static void open_fresh(own *self, const char *prefix)
+{
+  for (unsigned i = 0; !make(self, prefix, i); i++) continue;
+  self->fd = tar_stage_open(above, self->name);
+  if (self->fd < 0) builtin_fail(errno, "cannot unpack: %s", strerror(errno));
+  flock(self->fd, LOCK_EX | LOCK_NB);
+}
+
+/* A leftover is held by nobody. Where the disk has no locks nothing is known, and nothing removed. */
+static void sweep_one(int target, const char *name)
+{
+  mounted there = {0};
+  int fd = tar_stage_open(target, name);
+  if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    if (begins(name, ASIDE)) {
+      mounted_read(target, &there);
+      tar_aside_shift(fd, target, &there);
+    }
+    tree_discard(target, name);
+  }
+  if (fd >= 0) close(fd);
+}
+
+static void sweep(int target)
+{
+  static entries list;
+  const char *name;
+  int copy = tar_stage_open(target, ".");
+  if (copy < 0) return;
+  entries_init(&list, copy);
+  while ((name = entries_next(&list)))
+    if (tar_stage_is(name)) sweep_one(target, name);
+  close(copy);
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+static void undo(void)
+{
+  if (aside.fd >= 0) {
+    tar_aside_shift(above, stage.fd, &kept);
+    tar_aside_shift(aside.fd, above, &kept);
+    tree_discard(above, aside.name);
+    close(aside.fd);
+  }
+  if (*stage.name) tree_discard(above, stage.name);
+  if (stage.fd >= 0) close(stage.fd);
+}
+
 int tar_stage_begin(int target)
 {
   sweep(target);
   above = target;
+  stage = aside = none;
   builtin_on_failure(undo); /* before there is anything: it may be told to end at any time */
-  for (unsigned i = 0; !make(target, i); i++) continue;
-  stage = open_own(target, stage_name);
-  if (stage < 0) builtin_fail(errno, "cannot unpack: %s", strerror(errno));
-  flock(stage, LOCK_EX | LOCK_NB);
-  builtin_give(target, stage);
-  return stage;
+  open_fresh(&stage, UNPACK);
+  builtin_give(target, stage.fd);
+  return stage.fd;
 }
 
-/* ---- two walks side by side --------------------------------------------------------------- */
-
-typedef struct pair {
-  tree_walk from, to; /* always in directories of the same name */
-} pair;
-
-typedef struct pending { /* directories that both have, of all levels */
-  struct pending *next;
-  size_t depth;
-  char name[];
-} pending;
-
-static _Noreturn void cannot(pair *both, const char *name)
+/* The old ones are rubbish from here on, which a name says that is swept up. */
+static void put_away(void)
 {
-  int number = errno;
-  walk_path(&both->to, name);
-  builtin_fail(number, "%scannot put %.130s in its place: %s",
-               emptied ? "the directory is emptied, and " : "", both->to.path, strerror(number));
+  own old;
+  snprintf(old.name, sizeof old.name, "%.40s-old", stage.name);
+  if (renameat(above, aside.name, above, old.name) < 0)
+    builtin_fail(errno, "cannot unpack: %s", strerror(errno));
+  builtin_on_failure(NULL);
+  tree_discard(above, old.name);
+  close(aside.fd);
 }
 
-static void begin(pair *both)
+static void replace(void)
 {
-  int from = open_own(stage, "."), to = open_own(above, ".");
-  if (from < 0 || to < 0) builtin_fail(errno, "cannot unpack: %s", strerror(errno));
-  walk_init(&both->from, from);
-  walk_init(&both->to, to);
-}
-
-static void down(pair *both, const char *name)
-{
-  if (!walk_down(&both->from, name) || !walk_down(&both->to, name)) cannot(both, name);
-}
-
-static void up(pair *both)
-{
-  char name[256];
-  walk_up(&both->from, name);
-  walk_up(&both->to, name);
-}
-
-static void finish(pair *both)
-{
-  walk_fini(&both->from);
-  walk_fini(&both->to);
-}
-
-static bool is_directory(int dir, const char *name)
-{
-  struct stat info;
-  return fstatat(dir, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
-}
-
-/* What the directory of the archive has, and the target has as well: puts directories to `below`. */
-static pending *judge_here(pair *both, pending *below)
-{
-  static entries list;
-  const char *name;
-  if (faccessat(both->to.fd, ".", W_OK | X_OK, 0) < 0) cannot(both, ".");
-  entries_init(&list, both->from.fd);
-  while ((name = entries_next(&list))) {
-    if (!is_directory(both->to.fd, name)) continue;
-    if (!is_directory(both->from.fd, name)) {
-      walk_path(&both->to, name);
-      builtin_fail_fix(EEXIST, "remove or rename one of them",
-                       "%.120s is a directory here, and none in the archive; nothing was unpacked",
-                       both->to.path);
-    }
-    pending *fresh = builtin_alloc(sizeof *fresh + strlen(name) + 1);
-    *fresh = (pending){below, both->from.depth};
-    memcpy(fresh->name, name, strlen(name) + 1);
-    below = fresh;
-  }
-  return below;
-}
-
-static void judge(void)
-{
-  pair both;
-  begin(&both);
-  pending *to_do = judge_here(&both, NULL);
-  while (to_do) {
-    pending *now = to_do;
-    to_do = now->next;
-    while (both.from.depth > now->depth) up(&both);
-    down(&both, now->name);
-    to_do = judge_here(&both, to_do);
-    free(now);
-  }
-  finish(&both);
-}
-
-/* ---- moving ------------------------------------------------------------------------------- */
-
-static void copy_link(pair *both, const char *name, const struct timespec times[2])
-{
-  char target[PATH_MAX];
-  ssize_t len = readlinkat(both->from.fd, name, target, sizeof target - 1);
-  if (len < 0) cannot(both, name);
-  target[len] = 0;
-  if (symlinkat(target, both->to.fd, name) < 0) cannot(both, name);
-  utimensat(both->to.fd, name, times, AT_SYMLINK_NOFOLLOW);
-}
-
-static void copy_file(pair *both, const char *name, mode_t mode, const struct timespec times[2])
-{
-  static uint8_t buffer[65536];
-  int from = openat(both->from.fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  int to = openat(both->to.fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  off_t size = 0;
-  ssize_t len;
-  if (from < 0 || to < 0) cannot(both, name);
-  for (; (len = read(from, buffer, sizeof buffer)) > 0; size += len)
-    if (mcg_write_sparse(to, buffer, (size_t)len) < 0) cannot(both, name);
-  if (len < 0 || ftruncate(to, size) < 0) cannot(both, name);
-  builtin_give(both->to.fd, to);
-  if (fchmod(to, mode) < 0) cannot(both, name);
-  futimens(to, times);
-  close(from);
-  close(to);
-}
-
-/* Where something is mounted in the target nothing can be moved to: it is copied, and a directory made,
- * to be gone down into. */
-static void copy(pair *both, const char *name)
-{
-  struct stat info;
-  if (fstatat(both->from.fd, name, &info, AT_SYMLINK_NOFOLLOW) < 0) cannot(both, name);
-  if (S_ISDIR(info.st_mode)) {
-    if (mkdirat(both->to.fd, name, 0755) < 0) cannot(both, name);
-    builtin_give_directory(both->to.fd, name);
-    return;
-  }
-  const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, info.st_mtim};
-  if (S_ISLNK(info.st_mode))
-    copy_link(both, name, times);
-  else
-    copy_file(both, name, info.st_mode & 0777, times);
-  if (unlinkat(both->from.fd, name, 0) < 0) cannot(both, name);
-}
-
-/* False: it is a directory that both have. No plain rename of a directory: it would take the place of
- * an empty one, and of its owner and mode. */
-static bool move(pair *both, const char *name)
-{
-  int from = both->from.fd, to = both->to.fd;
-  struct stat there;
-  if (syscall(SYS_renameat2, from, name, to, name, NO_REPLACE) == 0) return true;
-  bool taken = fstatat(to, name, &there, AT_SYMLINK_NOFOLLOW) == 0;
-  bool directory = is_directory(from, name);
-  if (taken && directory && S_ISDIR(there.st_mode)) return false;
-  if (taken && directory && unlinkat(to, name, 0) < 0) cannot(both, name);
-  if (renameat(from, name, to, name) == 0) return true;
-  if (errno != EXDEV) cannot(both, name);
-  if (taken && !directory && unlinkat(to, name, 0) < 0) cannot(both, name);
-  copy(both, name);
-  return !directory;
-}
-
-/* Until the directory is empty: false when it went down into one that both have. */
-static bool move_here(pair *both)
-{
-  static entries list;
-  const char *name;
-  entries_init(&list, both->from.fd);
-  while ((name = entries_next(&list))) {
-    if (move(both, name)) continue;
-    down(both, name);
-    return false;
-  }
-  return true;
-}
-
-/* This cannot be undone; from here on nothing is left that could go wrong but a lack of memory, or what
- * is mounted in the way. */
-static void empty(void)
-{
-  int copy = open_own(above, ".");
-  if (copy < 0) builtin_fail(errno, "cannot empty the directory: %s", strerror(errno));
-  emptied = true;
-  tree_empty(copy, stage);
+  mounted_read(above, &kept);
+  tar_aside_judge(stage.fd, &kept);
+  open_fresh(&aside, ASIDE);
+  if (!tar_aside_shift(above, aside.fd, &kept))
+    builtin_fail(errno, "cannot put aside what is there: %s; nothing was changed", strerror(errno));
+  tar_move(stage.fd, above);
+  put_away();
 }
 
 void tar_stage_merge(bool replaces)
 {
-  pair both;
-  char name[256];
-  if (replaces) empty();
-  judge();
-  begin(&both);
-  for (;;) {
-    if (!move_here(&both)) continue;
-    if (both.from.depth == 0) break;
-    walk_up(&both.from, name);
-    if (unlinkat(both.from.fd, name, AT_REMOVEDIR) < 0) cannot(&both, name);
-    walk_up(&both.to, name);
+  builtin_lock(true);
+  if (replaces) {
+    replace();
+  } else {
+    tar_move_judge(stage.fd, above);
+    tar_move(stage.fd, above);
+    builtin_on_failure(NULL);
   }
-  finish(&both);
-  builtin_on_failure(NULL);
-  unlinkat(above, stage_name, AT_REMOVEDIR);
-  close(stage);
+  unlinkat(above, stage.name, AT_REMOVEDIR);
+  close(stage.fd);
 }

@@ -492,6 +492,7 @@ static void take_entry(unpacker *pack, const tar_header *header, const char *raw
   const char *fault = tar_count(&pack->caps, path, kind == TAR_DIR);
   if (fault) refuse("make several archives of it", "%s", fault);
   if (!*path && kind != TAR_DIR) refuse(WITHOUT, "has no name");
+  if (tar_stage_is(path)) refuse("rename it", "has a name that an unpacking itself uses");
   if (size && kind != TAR_FILE) refuse(WITHOUT, "is no file, and has data");
   if (kind == TAR_FILE)
     make_file(pack, path, mode, mtime, size);
@@ -551,8 +552,10 @@ static void finish_directories(unpacker *pack)
   while (pack->directories) {
     later *note = pack->directories;
     pack->directories = note->next;
-    int fd = mcg_open_beneath(pack->target, *note->path ? note->path : ".",
-                              O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
+    int fd = tar_stage_kept(note->path)
+                 ? -1
+                 : mcg_open_beneath(pack->target, *note->path ? note->path : ".",
+                                    O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
     if (fd >= 0) { /* a command may have replaced it */
       fchmod(fd, note->mode);
       set_times(fd, NULL, note->mtime);
@@ -644,9 +647,34 @@ void tar_unpack(int target, bool strict, bool replaces)
   finish_directories(&pack);
 }
 
+static bool is_same(const struct stat *one, const struct stat *other)
+{
+  return one->st_dev == other->st_dev && one->st_ino == other->st_ino;
+}
+
+/* What is the host's must not be emptied, whatever the name by which the directory was reached. */
+static void check_own(int target, const char *hosts)
+{
+  struct stat theirs, here, above;
+  if (stat(hosts, &theirs) < 0) return; /* it is not to be seen from in here */
+  int fd = openat(target, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  for (bool top = false; fd >= 0 && fstat(fd, &here) == 0 && !top;) {
+    if (is_same(&here, &theirs))
+      builtin_fail_fix(EOPNOTSUPP, "open the session without it",
+                       "the directory lies in %.150s, which is the host's", hosts);
+    int next = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    close(fd);
+    fd = next;
+    top = fd >= 0 && fstat(fd, &above) == 0 && is_same(&here, &above);
+  }
+  if (fd < 0) builtin_fail(errno, "cannot see where the directory lies: %s", strerror(errno));
+  close(fd);
+}
+
 void builtin_unpack(int argc, char **argv)
 {
-  (void)argc;
-  tar_unpack(paths_make(argv[1], 0755), strcmp(argv[0], "unpack-strict") == 0,
-             strcmp(argv[0], "replace") == 0);
+  bool replaces = strcmp(argv[0], "replace") == 0;
+  int target = paths_make(argv[1], 0755);
+  for (int i = 2; replaces && i < argc; i++) check_own(target, argv[i]);
+  tar_unpack(target, strcmp(argv[0], "unpack-strict") == 0, replaces);
 }

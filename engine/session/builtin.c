@@ -191,8 +191,9 @@ static int feed(run *r, mcg_error **err)
     if (rc <= 0) break;
     at += n;
   }
+  if (rc < 0) return -1; /* it must not take what it has for all of it: it is killed */
   if (!r->over) mcg_channel_close_stdin(r->channel);
-  return rc < 0 ? -1 : 0;
+  return 0;
 }
 
 static void on_drained(void *data)
@@ -230,6 +231,7 @@ static mcg_code code_of(int number)
   case EROFS: return MCG_UNAUTHORIZED;
   case ENOMEM: return MCG_NOMEM;
   case EIO: return MCG_INTERNAL;
+  case EOPNOTSUPP: return MCG_UNSUPPORTED;
   case MCG_EUNSAFE: return MCG_ARCHIVE_UNSAFE;
   default: return MCG_INVALID;
   }

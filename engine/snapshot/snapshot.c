@@ -99,7 +99,7 @@ static int pack_words(mcg_session *session, bool all, const json_t *extra, words
                  .made = calloc(entries + binds + 1, sizeof *out->made)};
   bool whole = out->list && out->made;
   if (whole) {
-    out->list[out->count++] = "pack";
+    out->list[out->count++] = "pack-own";
     out->list[out->count++] = ".";
   }
   for (size_t k = 0; whole && k < 2; k++)
@@ -365,14 +365,24 @@ static void end_commands(mcg_session *session)
   mcg_execs_abort(session, why);
 }
 
+/* replace's arguments: the host's places, in none of which the workspace may lie. */
+static const char **replace_words(const mcg_config *config)
+{
+  const char **list = calloc(config->plan.bind_count + 3, sizeof *list);
+  if (!list) return NULL;
+  list[0] = "replace";
+  list[1] = ".";
+  for (size_t i = 0; i < config->plan.bind_count; i++) list[i + 2] = config->binds[i].target;
+  return list;
+}
+
 /* The old workspace stays as it is until all of the new one is there. */
 static int replace(restoring *self, mcg_error **err)
 {
   mcg_session *session = self->session;
-  mcg_builtin unpack = {.argv = (const char *const[]){"replace", ".", NULL},
-                        .source = restore_bytes,
-                        .data = self,
-                        .max_output = 4096};
+  auto_free const char **argv = replace_words(session->config);
+  if (!argv) return mcg_fail(err, MCG_NOMEM, NULL, "no memory to restore a snapshot");
+  mcg_builtin unpack = {.argv = argv, .source = restore_bytes, .data = self, .max_output = 4096};
   int rc = mcg_builtin_run(session->engine, session->stream, &unpack, err);
   free(unpack.output);
   if (rc < 0 && self->unread) {

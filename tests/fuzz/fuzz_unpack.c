@@ -63,6 +63,11 @@ void builtin_fail_fix(int number, const char *fix, const char *format, ...)
   fail(number, fix, format, args);
 }
 
+void builtin_lock(bool alone) /* one at a time */
+{
+  (void)alone;
+}
+
 void *builtin_alloc(size_t size)
 {
   void *room = calloc(1, size);
