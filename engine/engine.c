@@ -223,7 +223,11 @@ static void close_main(void *arg)
   mcg_error *error = NULL;
   if (mcg_sessions_close(engine, &error) < 0) keep_first(&self->error, error);
   mcg_workers_end(engine);
-  mcg_audit_end(engine);
+  error = NULL;
+  if (mcg_audit_end(engine, &error) < 0) { /* this counts most */
+    mcg_error_free(self->error);
+    self->error = error;
+  }
   mcg_spawner_stop(engine);
   mcg_fibers_cancel_all(engine);
   while (mcg_fibers_live(engine) > 1) wait_for_fiber(engine);

@@ -143,6 +143,7 @@ static bool may_just_leave(mcg_lua *host)
   for (mcg_lua_session *s = host->sessions; s; s = s->older)
     if (!s->closed) return false;
   if (host->live || host->let_go) return false;
+  if (host->engine && mcg_engine_owes(host->engine)) return false;
   mcg_lua_terminal_restore(host);
   return true;
 }
@@ -167,6 +168,7 @@ int main(int argc, char **argv)
       status = host->exit_status;
     }
     if (host->unclosed || !may_just_leave(host)) mcg_lua_host_close(host);
+    if (host->unrecorded && status == 0) status = 125;
   }
 #ifdef __SANITIZE_ADDRESS__
   lua_close(L); /* for the leak checker; otherwise the kernel is faster */

@@ -15,6 +15,10 @@ struct mcg_audit_op {
   char id[];
 };
 
+/* How long another process may hold the log. What has happened is kept for later after that. */
+#define START_WAIT_MS 30000
+#define KEPT_WAIT_MS 5000
+
 static const char no_memory[] = "no memory for an audit event";
 
 static struct mcg_sinks *sinks_of(const mcg_session *session)
@@ -48,15 +52,33 @@ static void post(const struct mcg_sinks *sinks, mcg_line *line, unsigned skip, m
   mcg_line_unref(line);
 }
 
-/* Short, and not to be left: what it waits with is on this stack. */
-static void wait_for(mcg_posting *posting)
+/* What has happened is worth a moment, but one for all of it. */
+static int64_t patience_ms(const mcg_posting *posting, const struct mcg_sinks *sinks)
+{
+  if (!posting->keeps) return START_WAIT_MS;
+  for (unsigned i = 0; i < sinks->count; i++)
+    if (mcg_writer_is_stuck(sinks->list[i]->writer)) return 0;
+  return KEPT_WAIT_MS;
+}
+
+/* False: canceled, or it took too long. `most_ms` < 0: it takes what it takes. */
+static bool park(mcg_posting *posting, int64_t most_ms)
+{
+  auto_error mcg_error *ignored = NULL;
+  return mcg_wait_park(posting->engine, &posting->wait, most_ms, &ignored) == 0;
+}
+
+/* Not to be left before all have answered: what it waits with is on this stack. */
+static void wait_for(mcg_posting *posting, const struct mcg_sinks *sinks)
 {
   if (!posting->left) return;
-  mcg_fiber_shield(posting->engine, true);
-  while (posting->left) {
-    auto_error mcg_error *ignored = NULL;
-    if (mcg_wait_park(posting->engine, &posting->wait, -1, &ignored) < 0) continue;
-  }
+  const int64_t most_ms = patience_ms(posting, sinks);
+  if (posting->keeps) mcg_fiber_shield(posting->engine, true);
+  while (posting->left && park(posting, most_ms)) continue; /* woken once, or twice */
+  if (!posting->keeps) mcg_fiber_shield(posting->engine, true);
+  for (unsigned i = 0; posting->left && i < sinks->count; i++)
+    mcg_writer_give_up(sinks->list[i]->writer, posting);
+  while (posting->left) park(posting, -1);
   mcg_fiber_shield(posting->engine, false);
 }
 
@@ -94,7 +116,7 @@ static mcg_error *write_line(mcg_session *session, struct mcg_sinks *sinks, mcg_
   posting_init(&posting, session->engine);
   line->refs++;
   post(sinks, line, 0, &posting);
-  wait_for(&posting);
+  wait_for(&posting, sinks);
   *skip = posting.failed;
   if (sinks->callback && posting.error)
     *skip |= MCG_SKIP_CALLBACK;
@@ -169,7 +191,7 @@ static void tell(mcg_engine *engine, mcg_session *session, struct mcg_sinks *sin
     posting_init(&posting, engine);
     posting.keeps = true;
     post(sinks, line, skip, &posting);
-    wait_for(&posting);
+    wait_for(&posting, sinks);
     mcg_error_free(posting.error);
   }
 }
@@ -315,11 +337,23 @@ void mcg_audit_unref(struct mcg_audit *audit)
   free(audit);
 }
 
-void mcg_audit_end(mcg_engine *engine)
+bool mcg_engine_owes(const mcg_engine *engine)
+{
+  if (!engine->audit) return false;
+  for (const mcg_sink *sink = engine->audit->sinks; sink; sink = sink->next)
+    if (mcg_writer_owes(sink->writer)) return true;
+  return engine->audit->lost > 0;
+}
+
+int mcg_audit_end(mcg_engine *engine, mcg_error **err)
 {
   struct mcg_audit *audit = engine->audit;
-  if (!audit) return;
+  if (!audit) return 0;
   mcg_sinks_close(audit, true);
+  size_t lost = audit->lost;
   engine->audit = NULL;
   mcg_audit_unref(audit);
+  if (!lost) return 0;
+  return mcg_fail(err, MCG_AUDIT_FAILED, "see the log of the engine, which says why",
+                  "the audit log: %zu line%s lost", lost, lost == 1 ? " is" : "s are");
 }

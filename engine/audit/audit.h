@@ -42,8 +42,9 @@ typedef struct mcg_event {
 
 /* Somebody is told of what this session does. */
 bool mcg_audit_on(const mcg_session *session);
-/* Parks only where a sink must be waited for; not ended by cancel meanwhile. *out is NULL for a session
- * without a log, which is fine for the calls below. -1 is `audit_failed`. */
+/* Parks only where a sink must be waited for; a cancel ends the wait for another process that holds the
+ * log. *out is NULL for a session without a log, which is fine for the calls below. -1 is
+ * `audit_failed`. */
 int mcg_audit_start(mcg_session *session, const mcg_event *event, mcg_audit_op **out,
                     mcg_error **err) MCG_PARKS;
 /* Exactly once for each start; frees `op`. On a fiber it waits until the sinks have it; from the loop it
@@ -89,7 +90,7 @@ int mcg_audit_apart(const struct mcg_sinks *sinks, const mcg_bind *binds, size_t
 /* Which of the binds lets a sandbox write `place`, or what would be made there; NULL: none. */
 const char *mcg_bind_over(const char *place, const mcg_bind *binds, size_t count);
 void mcg_sinks_free(struct mcg_sinks *sinks);
-/* When no session is left: waits for the writers to end. */
-void mcg_audit_end(mcg_engine *engine);
+/* When no session is left: waits for the writers to end. `audit_failed` where lines are lost. */
+int mcg_audit_end(mcg_engine *engine, mcg_error **err);
 
 #endif

@@ -15,6 +15,8 @@
 #include <time.h>
 
 #define REOPENS_MAX 16
+#define NAP_MIN_US 50 /* between two tries for the lock */
+#define NAP_MAX_US 10000
 
 typedef struct jsonl {
   mcg_sink sink;
@@ -360,6 +362,27 @@ static bool is_at_path(const jsonl *self, struct stat *about)
   return about->st_ino == self->inode && about->st_dev == self->device;
 }
 
+static bool is_patient(const jsonl *self)
+{
+  uint64_t end = self->sink.patience;
+  return !end || uv_hrtime() < end;
+}
+
+/* 1: another has it. It is tried again and again: a flock that waits cannot be ended. Who has waited
+ * for long waits longer between two tries. */
+static int lock_file(jsonl *self, bool may_wait, mcg_error **err)
+{
+  for (useconds_t waited = 0, nap; flock(self->fd, LOCK_EX | LOCK_NB) < 0; waited += nap) {
+    nap = waited / 16 < NAP_MIN_US ? NAP_MIN_US : waited / 16;
+    if (nap > NAP_MAX_US) nap = NAP_MAX_US;
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) return refuse_errno(self, err, "lock it", errno);
+    if (!may_wait || !is_patient(self)) return 1;
+    usleep(nap);
+  }
+  return 0;
+}
+
 /* 0: `fd` is the file at the path, locked; *about is its number and size. 1: it would have to wait. */
 static int lock(jsonl *self, bool may_wait, struct stat *about, mcg_error **err)
 {
@@ -368,10 +391,8 @@ static int lock(jsonl *self, bool may_wait, struct stat *about, mcg_error **err)
       file_close(self);
       return -1;
     }
-    while (flock(self->fd, LOCK_EX | (may_wait ? 0 : LOCK_NB)) < 0) {
-      if (errno == EWOULDBLOCK) return 1;
-      if (errno != EINTR) return refuse_errno(self, err, "lock it", errno);
-    }
+    int rc = lock_file(self, may_wait, err);
+    if (rc != 0) return rc;
     if (is_at_path(self, about)) return 0;
     file_close(self); /* moved or removed by others: what is at the path counts */
   }
@@ -400,6 +421,7 @@ static int rotate(jsonl *self, mcg_error **err)
   auto_free char *aside = aside_name(self, self->chain.seq);
   auto_free char *aside_anchor = aside ? mcg_anchor_path(aside) : NULL;
   if (!aside) return refuse(self, err, "no memory");
+  if (access(aside, F_OK) == 0) return refuse_errno(self, err, "rotate it", EEXIST);
   const mcg_anchor whole = self->anchor;
   auto_fd int fd = -1;
   if (aside_anchor) (void)mcg_anchor_write(&fd, aside_anchor, aside, &whole);
@@ -467,8 +489,11 @@ static int jsonl_write(mcg_sink *sink, const mcg_delivery *batch, bool may_wait,
   int rc = lock(self, may_wait, &about, err);
   if (rc == 0 && self->rotate_bytes && (uint64_t)about.st_size >= self->rotate_bytes &&
       about.st_size == self->size) {
-    if (rotate(self, err) < 0) return -1;
-    rc = lock(self, may_wait, &about, err);
+    rc = rotate(self, err);
+    if (rc == 0)
+      rc = lock(self, may_wait, &about, err);
+    else
+      flock(self->fd, LOCK_UN); /* nothing has changed: it is tried again */
   }
   if (rc != 0) return rc;
   rc = append(self, batch, &about, err);

@@ -49,8 +49,9 @@ void mcg_chain_hash(const mcg_chain *chain, const char *const *parts, const size
 typedef struct mcg_sink mcg_sink;
 
 typedef struct mcg_sink_type {
-  /* All of them or none. `may_wait` false: returns 1 when it would have to wait for anything. On the
-   * writer's thread, or (quick) on the loop's: never both at once. */
+  /* All of them or none. `may_wait` false: returns 1 when it would have to wait for anything; true:
+   * when it waits for another process and the sink's patience is over. Nothing is changed then. On
+   * the writer's thread, or (quick) on the loop's: never both at once. */
   int (*write)(mcg_sink *sink, const mcg_delivery *batch, bool may_wait, mcg_error **err);
   void (*free)(mcg_sink *sink);
 } mcg_sink_type;
@@ -59,12 +60,13 @@ typedef struct mcg_sink_type {
 struct mcg_sink {
   const mcg_sink_type *type;
   mcg_engine *engine;
-  mcg_sink *next;          /* of the engine */
-  char *place;             /* the file or the directory it writes to; NULL: neither */
-  char *key;               /* what it was made from: the same makes no second one */
-  unsigned refs;           /* configurations that name it */
-  _Atomic(char *) warning; /* to be logged by the loop, which takes it */
-  bool quick;              /* a write may be tried on the loop's thread */
+  mcg_sink *next;            /* of the engine */
+  char *place;               /* the file or the directory it writes to; NULL: neither */
+  char *key;                 /* what it was made from: the same makes no second one */
+  unsigned refs;             /* configurations that name it */
+  _Atomic(char *) warning;   /* to be logged by the loop, which takes it */
+  bool quick;                /* a write may be tried on the loop's thread */
+  _Atomic uint64_t patience; /* until when (uv_hrtime) another process is waited for; 0: for ever */
   struct mcg_writer *writer;
 };
 
@@ -73,9 +75,10 @@ struct mcg_sink {
 /* One event on its way to all sinks of a session. Lives on the stack of the fiber that waits. */
 typedef struct mcg_posting {
   mcg_engine *engine;
-  unsigned left;   /* sinks that have not answered */
-  unsigned failed; /* bit set of those that could not write it */
-  bool keeps;      /* what cannot be written is kept: its failure ends the wait only */
+  unsigned left;        /* sinks that have not answered */
+  unsigned failed;      /* bit set of those that could not write it */
+  bool keeps;           /* what cannot be written is kept: its failure ends the wait only */
+  atomic_bool given_up; /* who waits does so no longer than it takes to say so */
   mcg_error *error;
   mcg_wait wait;
 } mcg_posting;
@@ -84,8 +87,15 @@ int mcg_writer_new(mcg_sink *sink, mcg_error **err);
 /* Takes a reference to the line. With a posting: counts it there, and its failure fails the posting;
  * without: the line is kept until it can be written. */
 void mcg_writer_post(mcg_sink *sink, mcg_line *line, unsigned index, mcg_posting *posting);
+/* Its lines are answered soon, with a failure where another process holds the place. */
+void mcg_writer_give_up(struct mcg_writer *writer, mcg_posting *posting);
+bool mcg_writer_is_stuck(
+    const struct mcg_writer *writer);               /* somebody gave up, nothing went since */
 bool mcg_writer_at_rest(struct mcg_writer *writer); /* nothing is under way, nothing owed */
-void mcg_writer_free(struct mcg_writer *writer);    /* what was posted is written first */
+/* What is not in its place, or never will be. */
+bool mcg_writer_owes(struct mcg_writer *writer);
+/* What was posted is written first. How many lines are lost: that is said. */
+size_t mcg_writer_free(struct mcg_writer *writer);
 void mcg_line_unref(mcg_line *line);
 
 /* ---- event.c ------------------------------------------------------------------------------- */

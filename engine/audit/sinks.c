@@ -212,7 +212,7 @@ void mcg_sinks_close(struct mcg_audit *audit, bool all)
       continue;
     }
     *at = sink->next;
-    mcg_writer_free(sink->writer);
+    audit->lost += mcg_writer_free(sink->writer);
     free(sink->key);
     sink->type->free(sink);
   }

@@ -25,6 +25,7 @@ struct mcg_audit { /* of an engine: engine->audit, made when first needed */
   unsigned refs;   /* the engine's, and those of configurations, which may outlive it */
   mcg_sink *sinks; /* those in use, and those that still owe lines */
   mcg_secrets *secrets;
+  size_t lost;    /* lines that no sink will ever have */
   char own[27];   /* in the names of files that are this engine's alone; empty: none yet */
   char engine[9]; /* its beginning, in the lines of starts; empty: none yet */
 };

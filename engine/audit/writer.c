@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OWED_MAX 4096 /* lines kept for a sink that fails */
+#define OWED_MAX 4096              /* lines kept for a sink that fails */
+#define LAST_WAIT_NS 1000000000ULL /* for another process, when the engine ends */
 
 typedef struct waker { /* outlives the writer until libuv has closed it */
   uv_async_t async;
@@ -29,8 +30,10 @@ struct mcg_writer {
   bool busy, stop;
   /* of whoever has the sink */
   mcg_delivery *owed;
-  size_t owed_count, dropped;
+  size_t owed_count;
   bool failing;
+  atomic_size_t dropped; /* lines that nobody will write any more */
+  atomic_bool stuck;     /* somebody gave up waiting for another process */
 };
 
 static void list_add(mcg_delivery ***end, mcg_delivery *delivery)
@@ -64,6 +67,7 @@ static int batch_write(struct mcg_writer *writer, mcg_batch *batch, bool may_wai
   *join = NULL;
   if (rc != 0) return rc;
   writer->failing = false;
+  writer->stuck = false;
   writer->owed_count = 0;
   if (writer->owed) { /* now written: to be freed by the loop */
     *join = batch->list;
@@ -149,24 +153,66 @@ static void complain(struct mcg_writer *writer, mcg_error *take_error)
   mcg_error_free(take_error);
 }
 
+static void say_held(const struct mcg_writer *writer, mcg_error **err)
+{
+  const char *place = writer->sink->place;
+  mcg_fail(err, MCG_AUDIT_FAILED,
+           "end the process that holds it (lslocks shows it), or write elsewhere with --audit FILE",
+           "the audit log %s: another process holds its lock", place ? place : "");
+}
+
 /* ---- the thread ----------------------------------------------------------------------------- */
+
+static mcg_delivery **take_queue(struct mcg_writer *writer, mcg_delivery **end)
+{
+  while (*end) end = &(*end)->next;
+  *end = writer->first;
+  writer->first = NULL;
+  return writer->end = &writer->first;
+}
+
+static bool gives_up(const mcg_delivery *delivery)
+{
+  return delivery->posting && delivery->posting->given_up;
+}
+
+/* Patience is over: in the batch are left those who gave up, the others have their places again. What
+ * is kept is kept together: it stays in its order. */
+static void put_back(struct mcg_writer *writer, mcg_batch *batch)
+{
+  bool keep = writer->stop;
+  mcg_delivery **back = take_queue(writer, &batch->list), **left = &batch->list;
+  for (mcg_delivery *at = batch->list; at; at = at->next)
+    keep |= gives_up(at) && at->posting->keeps;
+  for (mcg_delivery *at = batch->list, *next; at; at = next) {
+    bool kept = !at->posting || at->posting->keeps;
+    next = at->next;
+    list_add(writer->stop || gives_up(at) || (keep && kept) ? &left : &back, at);
+  }
+  *left = NULL;
+  writer->end = back;
+  if (!writer->stop) writer->sink->patience = 0;
+  if (batch->list) writer->stuck = true;
+  if (batch->list) say_held(writer, &batch->error);
+}
 
 static void thread_batch(struct mcg_writer *writer)
 {
-  mcg_batch batch = {.list = writer->first};
-  writer->first = NULL;
-  writer->end = &writer->first;
+  mcg_batch batch = {0};
+  take_queue(writer, &batch.list);
   writer->busy = true;
   pthread_mutex_unlock(&writer->lock);
   mcg_error *complaint = NULL;
-  if (batch_write(writer, &batch, true) < 0) {
+  int rc = batch_write(writer, &batch, true);
+  pthread_mutex_lock(&writer->lock);
+  if (rc > 0) put_back(writer, &batch);
+  if (batch.error) {
     tag_failure(batch.list, batch.error);
     keep_owed(writer, batch.list);
     if (!writer->failing && writer->owed) complaint = mcg_error_copy(batch.error);
     writer->failing = writer->owed != NULL;
     mcg_error_free(batch.error);
   }
-  pthread_mutex_lock(&writer->lock);
   writer->busy = false;
   *writer->answered_end = batch.list;
   while (*writer->answered_end) writer->answered_end = &(*writer->answered_end)->next;
@@ -252,6 +298,20 @@ int mcg_writer_new(mcg_sink *sink, mcg_error **err)
   return 0;
 }
 
+void mcg_writer_give_up(struct mcg_writer *writer, mcg_posting *posting)
+{
+  if (!writer->waker) return; /* all of it was answered */
+  pthread_mutex_lock(&writer->lock);
+  posting->given_up = true;
+  writer->sink->patience = 1; /* long past */
+  pthread_mutex_unlock(&writer->lock);
+}
+
+bool mcg_writer_is_stuck(const struct mcg_writer *writer)
+{
+  return writer->stuck;
+}
+
 static bool idle(struct mcg_writer *writer)
 {
   if (!writer->waker) return true;
@@ -268,6 +328,11 @@ bool mcg_writer_at_rest(struct mcg_writer *writer)
   bool rests = !writer->busy && !writer->first && !writer->answered && !writer->owed;
   pthread_mutex_unlock(&writer->lock);
   return rests;
+}
+
+bool mcg_writer_owes(struct mcg_writer *writer)
+{
+  return !mcg_writer_at_rest(writer) || writer->dropped;
 }
 
 /* True: it was written, or has failed, here and now. */
@@ -291,11 +356,19 @@ static bool try_here(struct mcg_writer *writer, mcg_delivery *delivery)
   return true;
 }
 
+/* Of what has happened already nobody else will say so. */
+static void lose(struct mcg_writer *writer, const mcg_posting *posting, const mcg_error *error)
+{
+  if (posting && !posting->keeps) return;
+  writer->dropped++;
+  mcg_log(writer->sink->engine, MCG_LOG_ERROR, "an audit line is lost: %s", error->message);
+}
+
 static void refuse_post(mcg_sink *sink, unsigned index, mcg_posting *posting)
 {
   mcg_error *error = NULL;
   mcg_fail(&error, MCG_NOMEM, NULL, "no memory for the audit log");
-  if (!posting) mcg_log(sink->engine, MCG_LOG_ERROR, "an audit line is lost: %s", error->message);
+  lose(sink->writer, posting, error);
   if (posting) posting->failed |= 1u << index;
   if (posting && !posting->error) posting->error = mcg_steal_pointer(&error);
   mcg_error_free(error);
@@ -316,7 +389,7 @@ void mcg_writer_post(mcg_sink *sink, mcg_line *line, unsigned index, mcg_posting
   if (try_here(writer, delivery)) return;
   if (!writer->waker && thread_start(writer, &error) < 0) {
     delivery->error = error;
-    if (!posting) mcg_log(sink->engine, MCG_LOG_ERROR, "an audit line is lost: %s", error->message);
+    lose(writer, posting, error);
     answer(delivery);
     return;
   }
@@ -327,21 +400,26 @@ void mcg_writer_post(mcg_sink *sink, mcg_line *line, unsigned index, mcg_posting
 }
 
 /* The last try for what is owed. */
-static void settle(struct mcg_writer *writer)
+static size_t settle(struct mcg_writer *writer)
 {
   mcg_batch batch = {0};
-  if (writer->owed && batch_write(writer, &batch, true) < 0) {
-    mcg_log(writer->sink->engine, MCG_LOG_ERROR, "%zu audit lines are lost: %s",
-            writer->owed_count + writer->dropped, batch.error->message);
-    mcg_error_free(batch.error);
-  }
+  int rc = writer->owed ? batch_write(writer, &batch, true) : 0;
+  if (rc > 0) say_held(writer, &batch.error);
+  size_t lost = writer->dropped + (rc != 0 ? writer->owed_count : 0);
+  if (lost)
+    mcg_log(writer->sink->engine, MCG_LOG_ERROR, "%zu audit line%s lost%s%s", lost,
+            lost == 1 ? " is" : "s are", batch.error ? ": " : "",
+            batch.error ? batch.error->message : "");
+  mcg_error_free(batch.error);
   answer(batch.list);
   answer(writer->owed);
+  return lost;
 }
 
-void mcg_writer_free(struct mcg_writer *writer)
+size_t mcg_writer_free(struct mcg_writer *writer)
 {
-  if (!writer) return;
+  if (!writer) return 0;
+  writer->sink->patience = uv_hrtime() + LAST_WAIT_NS;
   if (writer->waker) {
     pthread_mutex_lock(&writer->lock);
     writer->stop = true;
@@ -352,8 +430,9 @@ void mcg_writer_free(struct mcg_writer *writer)
     writer->waker->writer = NULL;
     uv_close((uv_handle_t *)&writer->waker->async, waker_closed);
   }
-  settle(writer);
+  size_t lost = settle(writer);
   pthread_mutex_destroy(&writer->lock);
   pthread_cond_destroy(&writer->wake);
   free(writer);
+  return lost;
 }

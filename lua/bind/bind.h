@@ -88,6 +88,7 @@ struct mcg_lua {
   unsigned unclosed;   /* sessions that are being closed because the script is over */
   uv_timer_t patience; /* with that */
   unsigned lost;       /* tasks that threw and were collected unasked */
+  bool unrecorded;     /* lines of an audit log were lost when the engine was closed */
   int live_ref, log_ref, pump_ref, signals_ref, decide_ref;
   struct mcg_lua_stranger *strangers; /* every userdata that holds one */
   lua_State *decision;                /* of one that was made; NULL: none, or it is being used */

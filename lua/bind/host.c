@@ -163,10 +163,17 @@ void mcg_lua_host_leave(mcg_lua *host)
   uv_close(patience, NULL);
 }
 
+struct ending {
+  mcg_lua *host;
+  bool done;
+};
+
 static void closed(void *data, mcg_error *error)
 {
+  struct ending *self = data;
+  self->host->unrecorded = error && error->code == MCG_AUDIT_FAILED;
   mcg_error_free(error); /* nobody is left to hear it; the janitor has the rest */
-  *(bool *)data = true;
+  self->done = true;
 }
 
 static void close_handle(uv_handle_t *handle, void *arg)
@@ -183,10 +190,10 @@ void mcg_lua_host_close(mcg_lua *host)
   mcg_lua_signals_close(host);
   mcg_lua_questions_end(host);
   if (host->engine) {
-    bool done = false;
+    struct ending ending = {.host = host};
     mcg_error *error = NULL;
-    if (mcg_engine_close(host->engine, closed, &done, &error) == 0)
-      while (!done && uv_run(&host->loop, UV_RUN_ONCE)) continue;
+    if (mcg_engine_close(host->engine, closed, &ending, &error) == 0)
+      while (!ending.done && uv_run(&host->loop, UV_RUN_ONCE)) continue;
     mcg_error_free(error);
     for (mcg_lua_session *s = host->sessions; s; s = s->older) {
       mcg_session_unref(s->session);

@@ -324,6 +324,50 @@ check "a log that is moved away: the next one goes on" gives 0 '' \
   "mooncage run --audit '$l' -e \"$moved\"; chain '$l.1' >/dev/null && test \$(head -n 1 '$l' | grep -c missing_lines) = 1"
 
 fresh
+# A log that cannot be written for a while, or to the end: lost DIRECTORY SCRIPT STATUS; the script is run when
+# the command has ended, and the command line ends with the status by itself.
+cat >"$work/lost.lua" <<END
+local m = require "mooncage"
+local task, session
+session = assert(m.open { audit = m.audit.jsonl { path = os.getenv "LOST" .. "/b.jsonl" } })
+task = m.spawn(function() return session:exec { "sleep", "0.3" } end)
+m.sleep(0.1)
+os.execute "cd \$LOST && mv b.jsonl gone && mkdir b.jsonl"
+m.join { task }
+assert(session:close())
+os.execute(os.getenv "AFTER")
+if os.getenv "STATUS" ~= "0" then os.exit(tonumber(os.getenv "STATUS")) end
+END
+lost() { export LOST=$work/$1 && mkdir "$LOST" && AFTER="cd \$LOST && $2" STATUS=$3 mooncage run "$work/lost.lua"; }
+export work
+export -f lost
+back='rmdir b.jsonl && mv gone b.jsonl'
+check "what was kept is written in the end" gives 0 "exec finish
+close point" "lost back '$back' 0 2>/dev/null && mooncage --json audit show '$work/back/b.jsonl' |
+  python3 -c 'import json,sys; print(*[e[\"op\"] + \" \" + e[\"phase\"] for e in map(json.loads, sys.stdin)][-2:], sep=\"\n\")'"
+check "what cannot be, is said, and no success" gives 125 '' "lost gone true 0" '2 audit lines are lost'
+check "a status of its own it keeps" gives 7 '' "lost away true 7" '2 audit lines are lost'
+
+# Somebody else holds the log: neither a signal nor the end of a session waits for that.
+fresh
+check "a log that is held: a signal ends the wait" gives 143 '' "mooncage run --audit '$l' -- true
+  (exec 9>>'$l' && flock 9 && exec sleep 60) & holder=\$!; until ! flock -n '$l' true; do sleep 0.02; done
+  timeout --preserve-status -k 20 1 mooncage run --audit '$l' -- touch '$work/ran' 2>/dev/null; s=\$?
+  kill \$holder; wait \$holder 2>/dev/null; [ ! -e '$work/ran' ] || exit 9; chain '$l' >/dev/null; exit \$s"
+cat >"$work/held.lua" <<END
+local m = require "mooncage"
+local session = assert(m.open { audit = m.audit.jsonl { path = "$l" }, limits = { wall_s = 1 } })
+local holder = io.popen("exec 9>>$l; flock 9; echo \$\$; exec sleep 60")
+local pid = holder:read()
+local result, err = session:exec { "true" }
+print(result, err.code)
+os.execute("kill " .. pid)
+session:close()
+END
+check "and so does the end of a session's time" gives 0 $'nil\ttimeout' \
+  "timeout -k 5 30 mooncage run '$work/held.lua' 2>/dev/null; s=\$?; chain '$l' >/dev/null; exit \$s"
+
+fresh
 rotating="local m = require 'mooncage'
 m.with({ audit = m.audit.jsonl { path = '$l', rotate_mb = 0.004 } }, function(s)
   for i = 1, 20 do assert(s:write('a', 'x')) end

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -269,6 +270,150 @@ static void what_was_said_is_there_at_the_end(void **state)
   json_decref(report);
 }
 
+static struct mcg_sinks *engine_with(const char *log, bool durable)
+{
+  struct mcg_sinks *sinks;
+  json_t *config = json_pack("{s:s, s:s, s:b}", "type", "jsonl", "path", log, "durable", durable);
+  assert_int_equal(engine_up(NULL), 0);
+  assert_int_equal(mcg_audit_read(engine, config, &sinks, NULL), 0);
+  json_decref(config);
+  return sinks;
+}
+
+static void post_line(struct mcg_sinks *sinks, const char *shell, mcg_posting *posting)
+{
+  mcg_line *line = line_of(shell);
+  mcg_writer_post(sinks->list[0], line, 0, posting);
+  mcg_line_unref(line);
+}
+
+/* The engine's end where lines are lost, after at most some seconds. */
+static void ends_with_loss(struct mcg_sinks *sinks, const char *lost)
+{
+  outcome out = {0};
+  time_t before = time(NULL);
+  assert_true(mcg_engine_owes(engine));
+  assert_int_equal(mcg_engine_close(engine, take_done, &out, NULL), 0);
+  until(&out);
+  assert_true(time(NULL) - before < 10);
+  assert_non_null(out.error);
+  assert_int_equal(out.error->code, MCG_AUDIT_FAILED);
+  assert_non_null(strstr(out.error->message, lost));
+  mcg_error_free(out.error);
+  mcg_engine_free(engine);
+  mcg_sinks_free(sinks);
+}
+
+static void what_is_lost_is_said_at_the_end(void **state)
+{
+  (void)state;
+  assert_int_equal(mkdir(path, 0700), 0);
+  struct mcg_sinks *sinks = engine_with(path, false);
+  assert_false(mcg_engine_owes(engine));
+  post_line(sinks, "one", NULL);
+  post_line(sinks, "two", NULL);
+  ends_with_loss(sinks, "2 lines");
+}
+
+static void what_can_be_written_in_the_end_is(void **state)
+{
+  (void)state;
+  assert_int_equal(mkdir(path, 0700), 0);
+  struct mcg_sinks *sinks = engine_with(path, false);
+  post_line(sinks, "one", NULL);
+  assert_true(mcg_engine_owes(engine));
+  assert_int_equal(rmdir(path), 0);
+  assert_int_equal(engine_down(NULL), 0);
+  mcg_sinks_free(sinks);
+  json_t *report = verified();
+  assert_int_equal(json_integer_value(json_object_get(report, "lines")), 1);
+  json_decref(report);
+}
+
+static FILE *held_log(void)
+{
+  FILE *other = fopen(path, "a");
+  assert_non_null(other);
+  assert_int_equal(flock(fileno(other), LOCK_EX), 0);
+  return other;
+}
+
+static void turn_until_answered(const mcg_posting *posting)
+{
+  for (int i = 0; i < 500 && posting->left; i++) turn_for(10);
+  assert_int_equal(posting->left, 0);
+}
+
+/* Of those who wait for another process the one that gives up is answered; the others go on, and what
+ * has happened stays in its order. */
+static void the_wait_for_a_lock_can_be_given_up(void **state)
+{
+  (void)state;
+  struct mcg_sinks *sinks = engine_with(path, false);
+  FILE *other = held_log();
+  mcg_posting goes = {.engine = engine}, stays = {.engine = engine};
+  mcg_posting kept = {.engine = engine, .keeps = true};
+  post_line(sinks, "goes", &goes);
+  post_line(sinks, "first", NULL);
+  post_line(sinks, "stays", &stays);
+  post_line(sinks, "second", &kept);
+  turn_for(50);
+  assert_int_equal(goes.left, 1);
+  mcg_writer_give_up(sinks->list[0]->writer, &goes);
+  turn_until_answered(&goes);
+  assert_int_equal(goes.error->code, MCG_AUDIT_FAILED);
+  assert_non_null(strstr(goes.error->message, "holds its lock"));
+  mcg_error_free(goes.error);
+  mcg_writer_give_up(sinks->list[0]->writer, &kept);
+  turn_until_answered(&kept);
+  mcg_error_free(kept.error);
+  assert_int_equal(stays.left, 1);
+  fclose(other);
+  turn_until_answered(&stays);
+  assert_null(stays.error);
+  assert_int_equal(engine_down(NULL), 0);
+  mcg_sinks_free(sinks);
+  char command[256];
+  snprintf(command, sizeof command,
+           "[ \"$(grep -o '\"shell\":\"[a-z]*' %s | tr -d '\\n')\" = "
+           "'\"shell\":\"first\"shell\":\"second\"shell\":\"stays' ]",
+           path);
+  assert_int_equal(system(command), 0);
+}
+
+static void nor_does_the_end_wait_for_ever(void **state)
+{
+  (void)state;
+  for (int durable = 0; durable < 2; durable++) {
+    struct mcg_sinks *sinks = engine_with(path, durable);
+    FILE *other = held_log();
+    post_line(sinks, "one", NULL);
+    ends_with_loss(sinks, "1 line is");
+    fclose(other);
+  }
+}
+
+/* Full, and its name is taken: others are not kept from the log, and it is tried again. */
+static void a_rotation_that_fails_keeps_no_lock(void **state)
+{
+  (void)state;
+  mcg_error *err = NULL;
+  char aside[128];
+  const mcg_jsonl_options options = {.path = path, .rotate_bytes = 100};
+  mcg_sink *sink = mcg_jsonl_new(NULL, &options, NULL);
+  assert_int_equal(put(sink, "one", NULL), 0);
+  snprintf(aside, sizeof aside, "%s/a.000000000001.jsonl", directory);
+  assert_int_equal(mkdir(aside, 0700), 0);
+  assert_int_equal(put(sink, "two", &err), -1);
+  assert_int_equal(err->code, MCG_AUDIT_FAILED);
+  mcg_error_free(err);
+  fclose(held_log());
+  assert_int_equal(rmdir(aside), 0);
+  assert_int_equal(put(sink, "two", NULL), 0);
+  assert_int_equal(access(aside, F_OK), 0);
+  sink->type->free(sink);
+}
+
 static json_t *verified_month(const char *month)
 {
   snprintf(path, sizeof path, "%s/log/%u-%s.jsonl", directory, (unsigned)geteuid(), month);
@@ -413,6 +558,11 @@ int main(void)
       cmocka_unit_test_setup_teardown(also_in_files_put_aside, place, unplace),
       cmocka_unit_test_setup_teardown(also_over_the_end_of_a_month, place, unplace),
       cmocka_unit_test_setup_teardown(what_was_said_is_there_at_the_end, place, unplace),
+      cmocka_unit_test_setup_teardown(what_is_lost_is_said_at_the_end, place, unplace),
+      cmocka_unit_test_setup_teardown(what_can_be_written_in_the_end_is, place, unplace),
+      cmocka_unit_test_setup_teardown(the_wait_for_a_lock_can_be_given_up, place, unplace),
+      cmocka_unit_test_setup_teardown(nor_does_the_end_wait_for_ever, place, unplace),
+      cmocka_unit_test_setup_teardown(a_rotation_that_fails_keeps_no_lock, place, unplace),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

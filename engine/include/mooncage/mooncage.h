@@ -111,8 +111,12 @@ MCG_API int mcg_engine_add_backend(mcg_engine *engine, const mcg_backend *backen
 /* Starts what the first sandbox will need while the host does other things. Never necessary: a
  * failure is met again, and told, by the first session. */
 MCG_API void mcg_engine_warm(mcg_engine *engine);
-/* Cancels what runs, closes every session, then completes; after that only mcg_engine_free. */
+/* Cancels what runs, closes every session, then completes; after that only mcg_engine_free. With
+ * `audit_failed` where lines of an audit log could not be written to the last. */
 MCG_API int mcg_engine_close(mcg_engine *engine, mcg_done done, void *data, mcg_error **err);
+/* Are there lines of an audit log that are not written, or were lost? A host that leaves without
+ * mcg_engine_close loses them, and nobody says so. */
+MCG_API bool mcg_engine_owes(const mcg_engine *engine);
 /* Only after the completion of mcg_engine_close, or in it; in it an engine with a loop of its own only
  * where mcg_engine_turn turns that. A host that must leave at once may skip both: the spawner process
  * notices and cleans up within two seconds. NULL is fine. */
