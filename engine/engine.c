@@ -60,6 +60,7 @@ static int fill(mcg_engine *engine, const mcg_engine_options *options, mcg_error
   engine->max_waits = options->max_waits ? options->max_waits : 16000;
   engine->on_log = options->on_log;
   engine->log_data = options->data;
+  engine->no_stderr = options->no_stderr;
   engine->log_end = &engine->log_first;
   engine->init_path = find_init(options->init_path);
   if (!engine->init_path) return mcg_fail(err, MCG_NOMEM, NULL, "no memory for an engine");

@@ -23,6 +23,7 @@ struct mcg_engine {
   uv_loop_t own_loop;
   bool owns_loop, closing, closed;
   bool turning, free_after_turn;
+  bool no_stderr; /* of the host: what goes there is lost */
   char *init_path;
   unsigned max_waits;
   void (*on_log)(void *data, mcg_log_level level, const char *message);

@@ -84,6 +84,7 @@ static int run(lua_State *L)
   lua_call(L, 0, 0);
   mcg_lua *host = mcg_lua_host(L);
   host->init_path = find_init();
+  host->no_stderr = no_stderr;
   if (wants_sandbox(argv)) {
     mcg_error *ignored = NULL; /* met again by whoever needs the engine */
     mcg_engine *engine = mcg_lua_engine(host, &ignored);
@@ -118,9 +119,12 @@ static int failed(lua_State *L)
   return 125;
 }
 
+static bool no_stderr;
+
 /* A standard stream that the caller closed would be the next descriptor that anything opens. */
 static void fill_standard_streams(void)
 {
+  no_stderr = fcntl(STDERR_FILENO, F_GETFD) < 0;
   for (int fd = 0; fd <= 2; fd++)
     if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) < 0) _exit(125);
 }

@@ -1,5 +1,6 @@
 /* stderr.c: events as lines on standard error, for people who watch. Their chain begins with the
  * engine. Always on a thread: a reader that does not read holds up that one only. */
+#include "engine.h"
 #include "sink.h"
 #include <errno.h>
 #include <poll.h>
@@ -21,6 +22,7 @@ static int stderr_write(mcg_sink *sink, const mcg_delivery *batch, bool may_wait
 {
   to_stderr *self = (to_stderr *)sink;
   if (!may_wait) return 1;
+  if (self->sink.engine->no_stderr) return fail(err, EBADF);
   const mcg_chain before = self->chain;
   self->out.len = 0;
   for (; batch; batch = batch->next)

@@ -99,6 +99,7 @@ struct mcg_lua {
   const char *budget_stack;           /* where its C stack began */
   bool overspent, too_deep;
   int log_level;                    /* least that is said on stderr; above MCG_LOG_ERROR: nothing */
+  bool no_stderr;                   /* it was closed when the command began */
   char *init_path;                  /* beside the command; NULL: the engine's own idea */
   struct mcg_lua_session *sessions; /* every userdata that holds one */
   struct mcg_log_line *log_lines, **log_end;

@@ -87,6 +87,7 @@ mcg_engine *mcg_lua_engine(mcg_lua *host, mcg_error **err)
       .init_path = host->init_path,
       .on_log = mcg_lua_log,
       .data = host,
+      .no_stderr = host->no_stderr,
   };
   return mcg_engine_new(&options, &host->engine, err) < 0 ? NULL : host->engine;
 }

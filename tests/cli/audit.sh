@@ -492,6 +492,10 @@ check "verify of garbage" gives 1 '*' "mooncage audit verify '$work/evil.jsonl'"
 fresh
 check "standard error" gives 0 '' \
   "echo 'return { audit = mooncage.audit.stderr() }' >s.lua; mooncage --config s.lua run -- true 2>err; chain err >/dev/null"
+for place in '2>/dev/full' '2>&-' '<&- >&- 2>&-'; do
+  check "standard error that takes nothing, $place: nothing is run" gives 125 '' \
+    "rm -f '$work/ran'; mooncage --config s.lua run -- touch '$work/ran' $place; s=\$?; [ ! -e '$work/ran' ] && exit \$s"
+done
 both="local m = require 'mooncage'
 local ops = {}
 local audit = { m.audit.jsonl { path = '$l', durable = true }, m.audit.callback(function(e, line)

@@ -97,6 +97,8 @@ typedef struct mcg_engine_options {
   unsigned max_waits;    /* operations under way at once; beyond: `quota`; 0: 16000 */
   void (*on_log)(void *data, mcg_log_level level, const char *message); /* NULL: nothing is said */
   void *data;                                                           /* handed to on_log */
+  bool
+      no_stderr; /* standard error was closed, and something else is in its place: no audit log there */
 } mcg_engine_options;
 
 /* Completion callbacks. `error` is NULL on success; else the receiver owns it (mcg_error_free). */
