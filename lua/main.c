@@ -18,6 +18,8 @@
 #define MOONCAGE_ENTRY "local arguments = ... return require('mooncage.cli').main(arguments)"
 #endif
 
+static bool no_stderr; /* the caller closed it */
+
 /* package.loaders: the modules that are in this file. */
 static int load_embedded(lua_State *L)
 {
@@ -118,8 +120,6 @@ static int failed(lua_State *L)
           trace ? "\n" : "");
   return 125;
 }
-
-static bool no_stderr;
 
 /* A standard stream that the caller closed would be the next descriptor that anything opens. */
 static void fill_standard_streams(void)
