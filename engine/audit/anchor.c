@@ -6,8 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define HEAD_ROOM 192              /* for the figures; what follows is the path, for people */
-#define SEQ_MAX ((1ULL << 53) - 1) /* what JSON's numbers hold: no log has more lines */
+#define HEAD_ROOM 192 /* for the figures; what follows is the path, for people */
 
 char *mcg_state_directory(void)
 {
@@ -55,18 +54,32 @@ char *mcg_anchor_path(const char *log)
   return mcg_format("%s/anchors/%s", state, name);
 }
 
+/* Nothing in its place is waited for, and nothing but a file is one. -errno. */
+static int open_file(const char *path, int flags)
+{
+  struct stat about;
+  int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+  if (fd < 0) return -errno;
+  int rc = fstat(fd, &about) < 0    ? -errno
+           : S_ISREG(about.st_mode) ? fd
+           : S_ISDIR(about.st_mode) ? -EISDIR
+                                    : -EBADMSG;
+  if (rc < 0) close(fd);
+  return rc;
+}
+
 int mcg_anchor_read(const char *path, mcg_anchor *out)
 {
   char text[HEAD_ROOM + 1];
   unsigned long long base, seq;
-  auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return errno == ENOENT ? 0 : -errno;
+  auto_fd int fd = open_file(path, O_RDONLY);
+  if (fd < 0) return fd == -ENOENT ? 0 : fd;
   ssize_t len = pread(fd, text, HEAD_ROOM, 0);
   if (len < 0) return -errno;
   text[len] = '\0';
   char head[MCG_HASH_LEN + 1];
   if (sscanf(text, "v1 base %llu seq %llu head %64[0-9a-f]", &base, &seq, head) != 3 ||
-      strlen(head) != MCG_HASH_LEN || base > seq || seq > SEQ_MAX)
+      strlen(head) != MCG_HASH_LEN || base > seq || seq > MCG_SEQ_MAX)
     return len == 0 ? 0 : -EBADMSG;
   *out = (mcg_anchor){.base = base, .seq = seq};
   memcpy(out->head, head, MCG_HASH_LEN);
@@ -76,7 +89,7 @@ int mcg_anchor_read(const char *path, mcg_anchor *out)
 char *mcg_anchor_log(const char *path)
 {
   char text[PATH_MAX + 1];
-  auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  auto_fd int fd = open_file(path, O_RDONLY);
   ssize_t len = fd < 0 ? -1 : pread(fd, text, PATH_MAX, HEAD_ROOM);
   if (len <= 0) return NULL;
   text[len] = '\0';
@@ -86,13 +99,11 @@ char *mcg_anchor_log(const char *path)
 
 static int anchor_open(const char *path)
 {
-  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd >= 0 || errno != ENOENT) return fd < 0 ? -errno : fd;
+  int fd = open_file(path, O_WRONLY | O_CREAT);
+  if (fd != -ENOENT) return fd;
   auto_free char *directory = strndup(path, (size_t)(strrchr(path, '/') - path));
   int rc = directory ? mcg_make_directories(directory) : -ENOMEM;
-  if (rc < 0) return rc;
-  fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  return fd < 0 ? -errno : fd;
+  return rc < 0 ? rc : open_file(path, O_WRONLY | O_CREAT);
 }
 
 bool mcg_anchor_claim(const char *path)

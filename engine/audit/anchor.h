@@ -6,6 +6,8 @@
 
 #include "sink.h"
 
+#define MCG_SEQ_MAX ((1ULL << 53) - 1) /* what JSON's numbers hold: no log has more lines */
+
 typedef struct mcg_anchor {
   uint64_t base, seq;      /* of the line before the file's first; of its last */
   char head[MCG_HASH_LEN]; /* hash of its last */

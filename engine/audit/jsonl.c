@@ -154,7 +154,7 @@ static int read_last(jsonl *self, off_t from, off_t end, tail *out, mcg_error **
   auto_json json_t *event = mcg_json_parse(line, len, &wrong);
   const char *hash = json_string_value(json_object_get(event, "hash"));
   json_int_t seq = json_integer_value(json_object_get(event, "seq"));
-  if (!hash || strlen(hash) != MCG_HASH_LEN || seq <= 0)
+  if (!hash || strlen(hash) != MCG_HASH_LEN || seq <= 0 || (uint64_t)seq > MCG_SEQ_MAX)
     return refuse(self, err, "its last line is no audit event; is this the right file?");
   out->seq = (uint64_t)seq;
   memcpy(out->head, hash, MCG_HASH_LEN);
@@ -472,6 +472,8 @@ static int append(jsonl *self, const mcg_delivery *batch, const struct stat *abo
   for (const mcg_delivery *each = batch; each; each = each->next)
     if (!mcg_chain_append(&self->chain, &self->out, each->line))
       return refuse(self, err, "no memory");
+  if (self->chain.seq > MCG_SEQ_MAX)
+    return refuse(self, err, "its numbers are used up: go on in another file");
   if (write_all(self, size, err) < 0) return -1;
   mcg_unfinished_forget(self->unfinished);
   self->looked = true;

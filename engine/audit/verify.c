@@ -4,10 +4,8 @@
 #include "verify.h"
 #include "anchor.h"
 #include "engine.h"
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -26,6 +24,10 @@ typedef struct reading {
   char anchored[MCG_HASH_LEN]; /* hash of the line that the anchor is about */
   bool met_anchor;
   mcg_anchor anchor;
+  const mcg_log_file *file;
+  const mcg_link *link;         /* where the file before it ended; NULL: that is not looked at */
+  char ends_head[MCG_HASH_LEN]; /* hash of the line that a file put aside has to end with */
+  bool has_anchor;
   time_t time; /* of the last line, and as it says it */
   char ts[64];
 } reading;
@@ -80,11 +82,12 @@ static bool parse(const char *line, size_t len, log_entry *out)
   out->prev = json_string_value(json_object_get(out->event, "prev"));
   out->op = json_string_value(json_object_get(out->event, "op"));
   json_int_t seq = json_integer_value(json_object_get(out->event, "seq"));
-  out->seq = seq > 0 ? (uint64_t)seq : 0;
+  out->seq = seq > 0 && (uint64_t)seq <= MCG_SEQ_MAX ? (uint64_t)seq : 0;
   return is_hash(out->hash) && is_hash(out->prev) && out->seq && out->op;
 }
 
-/* The bytes as they were hashed: without the field of the hash and the comma that goes with it. */
+/* The bytes as they were hashed: without the field of the hash and the comma that goes with it. The
+ * field stands where we write it, before the id: elsewhere it would not change what is hashed. */
 static bool own_hash(const reading *self, const char *line, size_t len, const log_entry *entry,
                      char out[MCG_HASH_LEN])
 {
@@ -92,10 +95,13 @@ static bool own_hash(const reading *self, const char *line, size_t len, const lo
   int field_len = snprintf(field, sizeof field, "\"hash\":\"%s\"", entry->hash);
   const char *at = memmem(line, len, field, (size_t)field_len);
   if (!at) return false;
+  static const char next[] = ",\"id\":";
   const char *after = at + field_len, *end = line + len;
-  if (at > line && at[-1] == ',')
+  if ((size_t)(end - after) < sizeof next - 1 || memcmp(after, next, sizeof next - 1) != 0)
+    return false;
+  if (at[-1] == ',')
     at--;
-  else if (after < end && *after == ',')
+  else
     after++;
   const char *parts[] = {entry->prev, line, after};
   const size_t lens[] = {MCG_HASH_LEN, (size_t)(at - line), (size_t)(end - after)};
@@ -175,6 +181,37 @@ static void judge_place(reading *self, const log_entry *entry)
                 (unsigned long long)self->line);
 }
 
+/* Does it go on where the file before it ended, or begin as a log begins? `prev` NULL: it is empty. */
+static void judge_link(reading *self, uint64_t begins, const char *prev)
+{
+  char text[64];
+  const mcg_link *link = self->link;
+  const char *path = self->file->path;
+  if (!link) return;
+  if (self->has_anchor && self->anchor.base == link->seq && begins != link->seq)
+    return; /* told of its first line */
+  if (begins > link->seq && link->before)
+    add_problem(self, 0, "missing", "%s missing between %s and %s",
+                range(text, link->seq + 1, begins), link->before, path);
+  else if (begins > link->seq)
+    add_problem(self, 0, "missing", "%s missing before %s", range(text, 1, begins), path);
+  else if (begins < link->seq)
+    add_problem(self, 0, "moved", "%s begins with seq %llu, but %s ends with seq %llu", path,
+                (unsigned long long)begins + 1, link->before, (unsigned long long)link->seq);
+  else if (prev && *link->head != '?' && memcmp(prev, link->head, MCG_HASH_LEN) != 0)
+    add_problem(self, 0, "replaced", "%s does not go on where %s ended", path,
+                link->before ? link->before : "nothing");
+}
+
+/* Where the first line is one that says what is missing before it, it was said. */
+static void judge_first(reading *self, const log_entry *entry)
+{
+  const json_t *detail = json_object_get(entry->event, "detail");
+  const char *what = json_string_value(json_object_get(detail, "what"));
+  if (strcmp(entry->op, "recovered") == 0 && what && strcmp(what, "missing_lines") == 0) return;
+  judge_link(self, entry->seq - 1, entry->prev);
+}
+
 static void judge_time(reading *self, const log_entry *entry)
 {
   const char *ts = json_string_value(json_object_get(entry->event, "ts"));
@@ -215,12 +252,14 @@ static void judge_line(reading *self, const char *line, size_t len)
                 (unsigned long long)self->line, (unsigned long long)entry.seq);
   else
     judge_place(self, &entry);
+  if (matches && self->line == 1) judge_first(self, &entry);
   judge_time(self, &entry);
   if (self->line == 1) self->first_seq = entry.seq;
   if (entry.seq == self->anchor.seq) {
     self->met_anchor = true;
     memcpy(self->anchored, entry.hash, MCG_HASH_LEN);
   }
+  if (entry.seq == self->file->ends) memcpy(self->ends_head, entry.hash, MCG_HASH_LEN);
   if (entry.seq > self->seq || self->line == 1) { /* one that was moved does not lead on */
     self->seq = entry.seq;
     memcpy(self->head, entry.hash, MCG_HASH_LEN);
@@ -269,7 +308,27 @@ static const char *judge_anchor(reading *self, int known)
                 (unsigned long long)self->anchor.seq);
     return "wrong";
   }
-  return self->anchor.seq < self->seq ? "behind" : "ok";
+  if (self->anchor.seq == self->seq) return "ok";
+  if (!self->file->ends)
+    add_note(self,
+             "the anchor does not know lines with seq %llu to %llu: their writer was killed, or "
+             "they were added by others",
+             (unsigned long long)self->anchor.seq + 1, (unsigned long long)self->seq);
+  return "behind";
+}
+
+/* What was put aside is complete: its name says which line is its last. */
+static void judge_end(reading *self, int known)
+{
+  char text[64];
+  uint64_t ends = self->file->ends;
+  if (!ends) return;
+  if (self->seq > ends)
+    add_problem(self, 0, "added", "%s not from its writer: the file was put aside before",
+                range(text, ends + 1, self->seq));
+  else if (self->seq < ends && (known <= 0 || self->anchor.seq <= self->seq))
+    add_problem(self, 0, "cut", "the tail is cut off: %s missing",
+                range(text, self->seq + 1, ends));
 }
 
 static void judge_key(reading *self)
@@ -305,113 +364,46 @@ static FILE *open_log(const char *path, const char **why)
   return file;
 }
 
-json_t *mcg_verify_file(const char *path, const char *key, size_t key_len)
+/* What the file after this one has to go on from. */
+static void set_link(const reading *self, int known, mcg_link *link)
 {
-  reading self = {.problems = json_array(), .notes = json_array()};
-  const char *why = NULL;
-  auto_file FILE *file = open_log(path, &why);
+  const mcg_log_file *file = self->file;
+  link->before = file->path;
+  link->seq = file->ends ? file->ends : self->seq;
+  memcpy(link->head, self->ends_head, MCG_HASH_LEN);
+  if (*link->head == '?' && known > 0 && self->anchor.seq == link->seq)
+    memcpy(link->head, self->anchor.head, MCG_HASH_LEN);
+}
+
+json_t *mcg_verify_linked(const mcg_log_file *given, mcg_link *link, const char *key,
+                          size_t key_len)
+{
+  reading self = {.problems = json_array(), .notes = json_array(), .file = given, .link = link};
+  const char *why = NULL, *anchor = "none";
+  auto_file FILE *file = open_log(given->path, &why);
   mcg_chain_init(&self.chain, key, key_len);
   memset(self.head, '0', MCG_HASH_LEN);
-  auto_free char *anchor_path = mcg_anchor_path(path);
+  memset(self.ends_head, '?', MCG_HASH_LEN);
+  auto_free char *anchor_path = mcg_anchor_path(given->path);
   int known = anchor_path ? mcg_anchor_read(anchor_path, &self.anchor) : 0;
-  self.seq = self.anchor.base;
+  self.has_anchor = known > 0;
+  self.seq = self.has_anchor || !link ? self.anchor.base : link->seq;
   if (file && self.anchor.base) memset(self.head, '?', MCG_HASH_LEN);
   if (!file) {
-    add_problem(&self, 0, "unreadable", "%s: %s", path, why);
-    return report(&self, path, known > 0 ? "wrong" : "none");
+    add_problem(&self, 0, "unreadable", "%s: %s", given->path, why);
+    if (known > 0) anchor = "wrong";
+  } else {
+    read_lines(&self, file);
+    anchor = judge_anchor(&self, known);
+    if (!self.line && known > 0) judge_link(&self, self.anchor.base, NULL);
+    judge_end(&self, known);
   }
-  read_lines(&self, file);
-  return report(&self, path, judge_anchor(&self, known));
+  if (link) set_link(&self, known, link);
+  return report(&self, given->path, anchor);
 }
 
-/* ---- which files -------------------------------------------------------------------------- */
-
-typedef struct names {
-  char **list;
-  size_t count;
-  bool failed;
-} names;
-
-static void names_add(names *self, char *take_name)
+json_t *mcg_verify_file(const char *path, const char *key, size_t key_len)
 {
-  for (size_t i = 0; take_name && i < self->count; i++)
-    if (strcmp(self->list[i], take_name) == 0) {
-      free(take_name);
-      return;
-    }
-  char **longer = take_name ? realloc(self->list, (self->count + 2) * sizeof *longer) : NULL;
-  if (!longer) {
-    self->failed = true;
-    free(take_name);
-    return;
-  }
-  self->list = longer;
-  longer[self->count++] = take_name;
-  longer[self->count] = NULL;
-}
-
-static int compare(const void *a, const void *b)
-{
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static void names_in(names *self, const char *directory)
-{
-  DIR *dir = opendir(directory);
-  struct dirent *each;
-  while (dir && (each = readdir(dir))) {
-    size_t len = strlen(each->d_name);
-    if (len > 6 && strcmp(each->d_name + len - 6, ".jsonl") == 0)
-      names_add(self, mcg_format("%s/%s", directory, each->d_name));
-  }
-  if (dir) closedir(dir);
-}
-
-/* A log that is gone has left its anchor, which names it. */
-static void names_of_anchors(names *self, const char *directory)
-{
-  auto_free char *state = mcg_state_directory();
-  auto_free char *place = state ? mcg_format("%s/anchors", state) : NULL;
-  char real[PATH_MAX];
-  const char *where = realpath(directory, real) ? real : directory;
-  DIR *dir = place ? opendir(place) : NULL;
-  struct dirent *each;
-  while (dir && (each = readdir(dir))) {
-    auto_free char *path = mcg_format("%s/%s", place, each->d_name);
-    auto_free char *log = path && *each->d_name != '.' ? mcg_anchor_log(path) : NULL;
-    char *slash = log ? strrchr(log, '/') : NULL;
-    if (!slash) continue;
-    *slash = '\0';
-    char there[PATH_MAX];
-    bool here = strcmp(realpath(log, there) ? there : log, where) == 0;
-    *slash = '/';
-    if (here) names_add(self, mcg_format("%s%s", directory, slash));
-  }
-  if (dir) closedir(dir);
-}
-
-char **mcg_verify_files(const char *path)
-{
-  names self = {.list = calloc(1, sizeof *self.list)};
-  struct stat about;
-  auto_free char *plain = strdup(path);
-  if (!plain || !self.list) {
-    free(self.list);
-    return NULL;
-  }
-  for (size_t len = strlen(plain); len > 1 && plain[len - 1] == '/'; len--) plain[len - 1] = '\0';
-  bool there = stat(plain, &about) == 0, directory = there && S_ISDIR(about.st_mode);
-  if (directory) names_in(&self, plain);
-  if (directory || !there) names_of_anchors(&self, plain); /* all of it may have been removed */
-  qsort(self.list, self.count, sizeof *self.list, compare);
-  if (!directory && !self.count) names_add(&self, mcg_steal_pointer(&plain));
-  if (!self.failed) return self.list;
-  mcg_verify_files_free(self.list);
-  return NULL;
-}
-
-void mcg_verify_files_free(char **files)
-{
-  for (char **at = files; at && *at; at++) free(*at);
-  free(files);
+  const mcg_log_file file = {.path = path};
+  return mcg_verify_linked(&file, NULL, key, key_len);
 }

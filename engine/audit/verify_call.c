@@ -14,22 +14,32 @@ typedef struct verifying {
   void *data;
 } verifying;
 
-static void verify_path(verifying *self, const char *path)
+/* The files of one log follow each other: each goes on where the one before ended. */
+static void verify_files(verifying *self, const mcg_log_files *files)
 {
-  char **files = mcg_verify_files(path);
-  if (!files) self->no_memory = true;
-  for (char **at = files; at && *at; at++)
-    if (json_array_append_new(self->reports, mcg_verify_file(*at, self->key, self->key_len)) < 0)
-      self->no_memory = true;
-  mcg_verify_files_free(files);
+  mcg_link link;
+  for (size_t i = 0; i < files->count; i++) {
+    const mcg_log_file *file = &files->list[i], *before = i ? file - 1 : NULL;
+    bool begins = !before || !mcg_log_file_same(file, before);
+    bool linked = file->whole && (begins || before->ends);
+    if (begins) link = (mcg_link){0};
+    if (begins) memset(link.head, '0', MCG_HASH_LEN);
+    json_t *report = mcg_verify_linked(file, linked ? &link : NULL, self->key, self->key_len);
+    if (json_array_append_new(self->reports, report) < 0) self->no_memory = true;
+  }
 }
 
 static void work(void *arg)
 {
   verifying *self = arg;
+  mcg_log_files files = {0};
   const json_t *paths = json_object_get(self->request, "paths");
   for (size_t i = 0; i < json_array_size(paths); i++)
-    verify_path(self, json_string_value(json_array_get(paths, i)));
+    mcg_log_files_add(&files, json_string_value(json_array_get(paths, i)));
+  mcg_log_files_sort(&files);
+  verify_files(self, &files);
+  self->no_memory |= files.failed;
+  mcg_log_files_fini(&files);
 }
 
 static int verify_run(void *arg, mcg_error **err)

@@ -397,6 +397,87 @@ gone_on() { # followed across a rotation: every line once
 }
 check "tail -f of a file goes on across rotations" gone_on
 check "a part that is missing is found" gives 1 '*' "rm \$(ls ${l%.jsonl}.*.jsonl | head -n 1); mooncage audit verify $work"
+# What was put aside is one chain with the log: whatever of it is gone, its anchor too, is missed.
+parts() { # parts NAME: a log of several files in a directory of its own, $d; they are in $p
+  d=$work/$1 && mkdir "$d" && mooncage run -e "local m = require 'mooncage'
+m.with({ audit = m.audit.jsonl { path = '$d/a.jsonl', rotate_mb = 0.004 } }, function(s)
+  for i = 1, 25 do assert(s:write('a', 'x')) end
+end)" && p=("$d"/a.*.jsonl) && [ ${#p[@]} -ge 4 ]
+}
+away() { rm -f "$1" "$(anchor_of "$1")"; }
+judged() { # judged STATUS TEXT PATH...
+  local status=$1 text=$2
+  shift 2
+  mooncage audit verify "$@" >"$work/judged"
+  [ $? = "$status" ] && grep -qF -- "$text" "$work/judged" || { cat "$work/judged"; return 1; }
+}
+all_of_it() {
+  parts whole || return
+  for each in "$d" "$d/a.jsonl" "$d/a.jsonl ${p[*]}"; do # shellcheck disable=SC2086
+    judged 0 ok $each && [ "$(grep -c ': ok' "$work/judged")" = $((${#p[@]} + 1)) ] || { cat "$work/judged"; return 1; }
+  done
+  judged 0 ok "${p[1]}" && [ "$(grep -c ': ok' "$work/judged")" = 1 ]
+}
+check "verify of a log looks at all of it" all_of_it
+without() { # without WHICH TEXT: a part and its anchor; FIRST and LAST stand for those it lies between
+  local n
+  parts "without$1" && n=$(($1 < 0 ? ${#p[@]} + $1 : $1)) && away "${p[n]}" || return
+  local before=${p[n - 1]} after=${p[n + 1]-$d/a.jsonl} text=$2
+  text=${text/BEFORE/$before} text=${text/AFTER/$after}
+  judged 1 "$text" "$d" && [ "$(grep -c 'not what was written' "$work/judged")" = 1 ] && judged 1 "$text" "$d/a.jsonl"
+}
+check "a part in the middle that is gone with its anchor" without 1 'are missing between BEFORE and AFTER'
+check "the first one" without 0 'are missing before AFTER'
+check "the last one" without -1 'are missing between BEFORE and AFTER'
+gone_part() { parts gone_part && rm "${p[1]}" && judged 1 'No such file' "$d/a.jsonl" && ! grep -q 'missing between' "$work/judged"; }
+check "a part that only its anchor knows of" gone_part
+replaced() { parts replaced && python3 "$work/anew.py" "${p[1]}" && rm "$(anchor_of "${p[1]}")" && judged 1 'does not go on where' "$d"; }
+check "a part written anew" replaced
+added() {
+  parts "added$1" && python3 "$work/more.py" "${p[1]}" && { [ "$1" = anchored ] || rm "$(anchor_of "${p[1]}")"; } &&
+    judged 1 'the file was put aside before' "${p[1]}" && judged 1 'the file was put aside before' "$d"
+}
+check "a line added to what was put aside" added anchored
+check "without its anchor, too" added alone
+shortened() { parts shortened && sed -i '$d' "${p[1]}" && rm "$(anchor_of "${p[1]}")" && judged 1 'the tail is cut off' "${p[1]}"; }
+check "or taken from it" shortened
+
+# A line that is added, moved about in, or beyond all numbers.
+fresh
+more() { mooncage run --audit "$l" -- true && python3 "$work/more.py" "$l" && judged 0 'the anchor does not know lines with seq 6 to 6' "$l"; }
+check "a line that the anchor does not know is told of" more
+fresh
+moved_hash() {
+  mooncage run --audit "$l" -- true && sed -i '3s/\("hash":"[0-9a-f]*"\),\(.*\)}$/\2,\1}/' "$l" && judged 1 'line 3 (seq 3) was changed' "$l"
+}
+check "a hash in another place" moved_hash
+beyond() { # beyond SEQ TEXT
+  rm -f "$l" "$(anchor_of "$l")" && mooncage run --audit "$l" -- true && sed -i "\$s/\"seq\":5/\"seq\":$1/" "$l" && rm "$(anchor_of "$l")" || return
+  gives 125 '' "mooncage run --audit '$l' -- true" "$2"
+}
+fresh
+check "a number that is none: nothing is run" beyond 9223372036854775807 'is no audit event'
+check "nor after the last that is one" beyond 9007199254740991 'numbers are used up'
+fresh
+piped() {
+  mooncage run --audit "$l" -- true && rm "$(anchor_of "$l")" && mkfifo "$(anchor_of "$l")" || return
+  gives 1 '*' "timeout 20 mooncage audit verify '$l'" && gives 0 '' "timeout 20 mooncage run --audit '$l' -- true" 'has no anchor'
+  local s=$?
+  rm "$(anchor_of "$l")"
+  return $s
+}
+check "a pipe in the place of an anchor holds nobody up" piped
+fresh
+died() {
+  mooncage run --audit "$l" -- sleep 60 & local engine=$!
+  until grep -q '"op":"exec"' "$l" 2>/dev/null; do sleep 0.02; done
+  kill -9 $engine
+  wait $engine 2>/dev/null
+  json_is 0 'd["total"]["open"] == 1' "mooncage --json audit stats '$l'" && mooncage run --audit "$l" -- true || return
+  grep -q '"outcome":"unknown"' "$l" && json_is 0 'd["total"]["open"] == 0' "mooncage --json audit stats '$l'"
+}
+check "what died is begun and not ended until the next says so" died
+
 aside() { # aside HOW: as a writer leaves it that is killed when it has just put the file aside
   rm -f "$l" && n=$(anchor_of "$l") && rm -f "$n" && mooncage run --audit "$l" -- true &&
     part=${l%.jsonl}.000000000005.jsonl && mv "$l" "$part" && cp "$n" "$(anchor_of "$part")" || return

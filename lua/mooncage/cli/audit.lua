@@ -269,10 +269,17 @@ end
 local function verify(line)
   local places, err = logs.places(line)
   if not places then return nil, err end
+  if #line.words > 0 then -- together: several of them may be one log
+    local paths = core.array {}
+    for i, place in ipairs(places) do paths[i] = place.path end
+    places = { { path = paths[1], paths = paths, key = places[1].key } }
+  end
   local all = { ok = true, files = core.array {} }
   for _, place in ipairs(places) do
     local report
-    report, err = core.audit_verify { paths = core.array { place.path }, hmac_key = place.key }
+    report, err = core.audit_verify {
+      paths = place.paths or core.array { place.path }, hmac_key = place.key,
+    }
     if not report then return nil, err end
     local nothing = #line.words == 0 and #report.files == 1 and not system.is_file(place.path)
       and report.files[1].file == place.path
@@ -327,8 +334,7 @@ local function count(all, event, started)
     if code and not denied then sums.failed = sums.failed + 1 end
     if event.op == "close" and event.usage then add_usage(sums, event.usage) end
     if event.phase == "start" then sums.open = sums.open + 1 end
-    local known = not event.detail or event.detail.outcome ~= "unknown"
-    if event.phase == "finish" and started[id] and known then sums.open = sums.open - 1 end
+    if event.phase == "finish" and started[id] then sums.open = sums.open - 1 end
   end
   if event.phase == "start" then started[id] = true end
   if event.phase == "finish" then started[id] = nil end
