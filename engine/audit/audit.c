@@ -184,6 +184,7 @@ static void tell(mcg_engine *engine, mcg_session *session, struct mcg_sinks *sin
   if (line && session && sinks->callback && !(skip & MCG_SKIP_CALLBACK))
     tell_callback(session, sinks, line);
   if (!line) {
+    sinks->audit->lost++;
     mcg_log(engine, MCG_LOG_ERROR, "%s is not in the audit log: %s", what, no_memory);
   } else if (!mcg_fiber_current(engine)) {
     post(sinks, line, skip, NULL);
