@@ -188,19 +188,23 @@ static void judge_link(reading *self, uint64_t begins, const char *prev)
   const mcg_link *link = self->link;
   const char *path = self->file->path;
   if (!link) return;
-  if (self->has_anchor && self->anchor.base == link->seq && begins != link->seq)
-    return; /* told of its first line */
-  if (begins > link->seq && link->before)
+  bool told = self->has_anchor && self->anchor.base == link->seq; /* of its first line */
+  if (begins > link->seq && link->before && !told)
     add_problem(self, 0, "missing", "%s missing between %s and %s",
                 range(text, link->seq + 1, begins), link->before, path);
-  else if (begins > link->seq)
+  else if (begins > link->seq && !told)
     add_problem(self, 0, "missing", "%s missing before %s", range(text, 1, begins), path);
-  else if (begins < link->seq)
+  else if (begins < link->seq && !told)
     add_problem(self, 0, "moved", "%s begins with seq %llu, but %s ends with seq %llu", path,
                 (unsigned long long)begins + 1, link->before, (unsigned long long)link->seq);
-  else if (prev && *link->head != '?' && memcmp(prev, link->head, MCG_HASH_LEN) != 0)
-    add_problem(self, 0, "replaced", "%s does not go on where %s ended", path,
-                link->before ? link->before : "nothing");
+  if (begins != link->seq || !prev || *link->head == '?' ||
+      memcmp(prev, link->head, MCG_HASH_LEN) == 0)
+    return;
+  if (link->before)
+    add_problem(self, 0, "replaced", "%s does not go on where %s ended", path, link->before);
+  else if (!told)
+    add_problem(self, 0, "replaced", "%s does not begin as a log does: something was before it",
+                path);
 }
 
 /* Where the first line is one that says what is missing before it, it was said. */
