@@ -447,6 +447,12 @@ fresh
 more() { mooncage run --audit "$l" -- true && python3 "$work/more.py" "$l" && judged 0 'the anchor does not know lines with seq 6 to 6' "$l"; }
 check "a line that the anchor does not know is told of" more
 fresh
+late() {
+  mooncage run --audit "$l" -- true && sed 's/"0" \* 64/"f" * 64/' "$work/anew.py" >"$work/late.py" && python3 "$work/late.py" "$l" &&
+    rm "$(anchor_of "$l")" && judged 1 'does not begin as a log does' "$l"
+}
+check "a log that begins with a line after another" late
+fresh
 moved_hash() {
   mooncage run --audit "$l" -- true && sed -i '3s/\("hash":"[0-9a-f]*"\),\(.*\)}$/\2,\1}/' "$l" && judged 1 'line 3 (seq 3) was changed' "$l"
 }
