@@ -87,6 +87,15 @@ local function hook_names()
   return names
 end
 
+---A hook whose name begins so, or with which this one begins: on_sandbox_exec is far from both.
+local function begun(name)
+  for _, each in ipairs(hook_names()) do
+    if #name > #"on_" and (each:sub(1, #name) == name or name:sub(1, #each) == each) then
+      return each
+    end
+  end
+end
+
 function answerers.hook(functions, asked, session)
   if session then core.functions_of(session, functions) end
   functions.hooks[asked.hook](HOOKS[asked.hook](functions, asked, session))
@@ -101,7 +110,7 @@ local function split_hooks(config, functions, level)
   local names = {}
   for name, hook in pairs(hooks) do
     if not HOOKS[name] then
-      local near = type(name) == "string" and core.nearest(name, hook_names())
+      local near = type(name) == "string" and (core.nearest(name, hook_names()) or begun(name))
       misuse(level + 1, "hooks: there is no hook '%s'%s", tostring(name),
         near and (" (did you mean '%s'?)"):format(near) or "; there are "
           .. table.concat(hook_names(), ", "))
@@ -148,6 +157,8 @@ function answerers.event(functions, asked)
   for _, call in ipairs(functions.audit) do call(event, asked.line) end
 end
 
+local SINK_KEYS = { "type", "path", "dir", "own", "durable", "rotate_mb", "hmac_key" }
+
 local function is_callback(sink)
   return type(sink) == "table" and sink.type == "callback" and type(sink.call) == "function"
 end
@@ -156,6 +167,13 @@ end
 local function split_audit(config, functions, level)
   local given = config.audit
   if type(given) ~= "table" then return end
+  local odd = given.type == nil and given[1] == nil and next(given) -- a list, or made by a function
+  if odd ~= nil and odd ~= false then
+    local near = core.nearest(tostring(odd), SINK_KEYS)
+    misuse(level + 1, "audit.%s: a sink needs a type%s: write mooncage.audit.jsonl { ... }, or a "
+      .. "list of sinks", tostring(odd), near and near ~= odd and (" (and did you mean '%s'?)")
+      :format(near) or "")
+  end
   local one = given.type ~= nil
   local sinks = core.array {}
   functions.audit = {}

@@ -10,9 +10,18 @@ local function length(byte)
   return byte >= 194 and byte <= 223 and 2 or nil
 end
 
--- Those that end a line, or turn the direction of what is around them.
+-- What looks like a character and is none: encoded surrogates, what fewer bytes would say, what is
+-- beyond the last.
+local function is_none(bytes)
+  local first, second = bytes:byte(1, 2)
+  return first == 224 and second < 160 or first == 237 and second > 159
+    or first == 240 and second < 144 or first == 244 and second > 143
+end
+
+-- Those that end a line, turn the direction of what is around them, or mark it (U+FEFF).
 local function turns(character)
-  return character == "\216\156" or character:match "^\226\128[\142\143\168-\174]$"
+  return character == "\216\156" or character == "\239\187\191"
+    or character:match "^\226\128[\142\143\168-\174]$"
     or character:match "^\226\129[\166-\169]$"
 end
 
@@ -25,6 +34,7 @@ local function high(bytes)
     local size = length(byte)
     local character = size and bytes:sub(at, at + size - 1)
     local whole = size and #character == size and not character:find("[^\128-\191]", 2)
+    whole = whole and not is_none(character)
     local control = whole and byte == 194 and character:byte(2) < 160
     if whole and not control and not turns(character) then
       out[#out + 1], at = character, at + size

@@ -171,7 +171,9 @@ function tools.read(given, complain)
     if type(tool) == "table" then
       for key in pairs(tool) do
         if key ~= "run" and key ~= "sandbox" then
-          complain("tools.%s: unknown key '%s': it takes run and sandbox", name, tostring(key))
+          local near = core.nearest(tostring(key), { "run", "sandbox" })
+          complain("tools.%s: unknown key '%s'%s", name, tostring(key),
+            near and (" (did you mean '%s'?)"):format(near) or ": it takes run and sandbox")
         end
       end
       if tool.sandbox ~= nil and type(tool.sandbox) ~= "boolean" then

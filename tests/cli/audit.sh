@@ -556,14 +556,14 @@ END
 # One event each, whatever is in it: in op, phase, session, ts, tenant; and one more, whose words turn round.
 python3 - "$work/forged.jsonl" <<'END'
 import json, sys
-evil = "\x1b[2J\x1b]0;t\x07\nforged\tline\r\u009b1m\u2028\u2029\u202e\u2066\u200f\u061c\x7f"
+evil = "\ufeff\x1b[2J\x1b]0;t\x07\nforged\tline\r\u009b1m\u2028\u2029\u202e\u2066\u200f\u061c\x7f"
 with open(sys.argv[1], "w") as log:
     for key in "op", "phase", "session", "ts", "tenant":
         event = {"op": "open", "phase": "start", "session": "s", "ts": "2026-11-30T00:00:00Z", key: evil}
         print(json.dumps(event), file=log)
     print(json.dumps({"op": "exec", "phase": "start", "argv": ["a", evil], "error": {"code": evil, "message": evil}}), file=log)
 END
-acts() { LC_ALL=C grep -cP "[\\x00-\\x08\\x0b-\\x1f\\x7f]|\\xc2[\\x80-\\x9f]|\\xe2\\x80[\\x8e\\x8f\\xa8-\\xae]|\\xe2\\x81[\\xa6-\\xa9]|\\xd8\\x9c|^forged"; }
+acts() { LC_ALL=C grep -cP "[\\x00-\\x08\\x0b-\\x1f\\x7f]|\\xc2[\\x80-\\x9f]|\\xe2\\x80[\\x8e\\x8f\\xa8-\\xae]|\\xe2\\x81[\\xa6-\\xa9]|\\xd8\\x9c|\\xef\\xbb\\xbf|\\xed[\\xa0-\\xbf]|^forged"; }
 export -f acts
 check "show of forged lines: a line each, and nothing acts" gives 0 "6
 0" "mooncage audit show '$work/forged.jsonl' >'$work/shown'; wc -l <'$work/shown'; acts <'$work/shown' || true"

@@ -36,7 +36,7 @@ done
 config bad.lua 'return 5'
 check "no table" gives 2 '' 'mooncage --config bad.lua run -- true' 'not a table'
 config bad.lua 'return { environment = { T = secret "NO_SUCH_SECRET_HERE" } }'
-check "a missing secret" gives 125 '' 'mooncage --config bad.lua run -- true' 'fix: set it: export NO_SUCH_SECRET_HERE='
+check "a missing secret" gives 2 '' 'mooncage --config bad.lua run -- true' 'fix: set it: export NO_SUCH_SECRET_HERE='
 config good.lua 'return { environment = { T = secret "TOKEN" } }'
 check "a secret reaches the command" gives 0 s3cret \
   "TOKEN=s3cret mooncage --config good.lua run -- sh -c 'echo \$T'"

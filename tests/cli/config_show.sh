@@ -17,6 +17,18 @@ check "all that holds by default" json_is 0 \
   'mooncage --json config show'
 check "a variable of a flag" json_is 0 'd["sources"]["environment.A"]["source"] == "--env"' \
   'mooncage --json config show --env A=1'
+config added.lua $'return {\n  network = {\n    allow = { "a.example" } },\n  backend = mooncage.jail {\n    user = "u" } }'
+origin() { json_is 0 "d['sources']['$1'] == $2" "mooncage --json --config ${4:-added.lua} config show $3"; }
+check "what a flag added to a list" origin network.allow "{'source': 'file', 'file': 'added.lua', 'line': 3, 'added': '--allow'}" '--allow b.example'
+check "for people" shows 'added.lua:3, and --allow' 'mooncage --config added.lua config show --allow b.example'
+check "what only a flag set" origin network.deny "{'source': '--deny'}" '--deny b.example'
+check "beside what the file says" origin network.allow "{'source': 'file', 'file': 'added.lua', 'line': 3}" '--deny b.example'
+check "and what nobody set" origin network.default "{'source': 'default'}" '--allow b.example'
+check "a backend of the file with an option of a flag" origin backend "{'source': 'file', 'file': 'added.lua', 'line': 4, 'added': '--option'}" '--option profile=strict'
+check "a backend of a flag with one" origin backend "{'source': '--backend', 'added': '--option'}" '--backend jail --option profile=strict'
+echo 'return {}' >empty.lua
+check "an option alone" origin backend "{'source': '--option'}" '--option profile=strict' empty.lua
+check "a rule alone" origin network.allow "{'source': '--allow'}" '--allow b.example' empty.lua
 check "a secret is redacted" gives 0 '' \
   'TOKEN=s3cret mooncage --config show.lua config show >said; grep s3cret said; grep -q "T = \"\[redacted\]\"" said'
 check "and with --json" gives 0 '' 'TOKEN=s3cret mooncage --json --config show.lua config show | grep s3cret; true'
@@ -108,13 +120,13 @@ check "a table that contains itself" gives 2 '' 'mooncage --config odd.lua run -
 config odd.lua $'return {\n  environment = { A = print },\n}'
 check "a function where there can be none" gives 2 '' 'mooncage --config odd.lua run -- true' 'odd.lua:2: environment.A: a function'
 config odd.lua $'\nreturn { tenants = mooncage.policy "tenant_routin" {} }'
-check "a policy that is not there" gives 125 '' 'mooncage --config odd.lua run -- true' 'odd.lua:2: there is no policy'
+check "a policy that is not there" gives 2 '' 'mooncage --config odd.lua run -- true' 'odd.lua:2: there is no policy'
 config odd.lua $'\nerror {}'
 check "a throw of a table" gives 2 '' 'mooncage --config odd.lua run -- true' 'odd.lua:2: threw an error of type table'
 config odd.lua $'return { labels = setmetatable({}, { __index = error, __pairs = error }) }'
 check "a metatable is not asked" gives 0 hi 'mooncage --config odd.lua run -- echo hi'
 config odd.lua $'local function f()\n  local v = secret "NOT_THERE"\n  return v\nend\nreturn { environment = { A = f() } }'
-check "a missing secret has its line" gives 125 '' 'mooncage --config odd.lua run -- true' 'odd.lua:2: secret'
+check "a missing secret has its line" gives 2 '' 'mooncage --config odd.lua run -- true' 'odd.lua:2: secret'
 config m.lua $'return {\n  fils = { a = "x" },\n}'
 check "a manifest is told by its own file" gives 2 '' 'mooncage run --manifest m.lua -- true' 'm.lua:2: fils: unknown key'
 config m.lua $'return {\n  files = {\n    ["/abs"] = "x",\n  },\n}'
@@ -123,3 +135,7 @@ check "also one that the configuration names" gives 2 '' 'mooncage --config odd.
 check "and in a script" gives 1 '' "mooncage --config odd.lua run -e 'assert(require\"mooncage\".open())'" 'm.lua:3: files./abs:'
 config odd.lua $'return {\n  environment = {\n    ["A B"] = "x" },\n}'
 check "a key that is no word has its line" gives 2 '' 'mooncage --config odd.lua run -- true' 'odd.lua:3: environment.A B'
+near() { config odd.lua "$2" && gives 2 '' 'mooncage --config odd.lua run -- true' "$1"; }
+check "a hook whose name is half" near "did you mean 'on_sandbox_exec_end'?" 'return { hooks = { on_sandbox_exec = print } }'
+check "a key of a tool" near "did you mean 'sandbox'?" 'return { tools = { x = { run = print, sandbx = false } } }'
+check "a sink without a type" near "did you mean 'path'?" 'return { audit = { paht = "x" } }'

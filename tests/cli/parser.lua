@@ -277,6 +277,18 @@ for _ = 1, 3000 do
 end
 check("any text has lines", true)
 
+-- What others wrote, made safe for a terminal. What is UTF-8 is Unicode's to say (table 3-7).
+local plain = require "mooncage.plain"
+for _, character in ipairs { "\194\160", "\224\160\128", "\237\159\191", "\238\128\128",
+  "\239\187\190", "\240\144\128\128", "\244\143\191\191" } do
+  equal("a character stays", plain(character), character)
+end
+for _, bytes in ipairs { "\239\187\191", "\237\160\128", "\237\191\191", "\224\159\191",
+  "\240\143\191\191", "\244\144\128\128", "\193\191", "\194\155" } do
+  local shown = bytes:gsub(".", function(byte) return ("\\x%02x"):format(byte:byte()) end)
+  equal("a mark, or no character, is shown as " .. shown, plain(bytes), shown)
+end
+
 print(("1..%d"):format(number))
 print(("%d passed, %d failed, 0 skipped"):format(number - failed, failed))
 os.exit(failed == 0 and 0 or 1)

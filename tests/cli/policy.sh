@@ -168,6 +168,14 @@ check "explain of what is not understood" json_is 126 '"at byte 6" in d["unclear
   "mooncage --json --config g.lua policy explain --shell -- 'ls \$('"
 check "the error says which command it was" gives 126 "" "mooncage --config g.lua run -- sh -c 'ls; env rm x'" "run by \"env\", run by \"sh\""
 
+printf 'return function() while true do end end' >pol/odd.lua
+check "policy check: one that loops needs no options" gives 2 '' 'mooncage policy check pol/odd.lua' 'used more than 1 s'
+check "nor a stranger's" gives 2 '' 'mooncage policy check --untrusted pol/odd.lua' '100 ms'
+printf 'return function() return 5 end' >pol/odd.lua
+check "policy check: one that gives a number" gives 2 '' 'mooncage policy check pol/odd.lua' 'gives number, not a function'
+check "policy check: tests are no policy" gives 2 '' 'mooncage policy check pol/g.test.lua' 'policy test pol/g.test.lua'
+rm pol/odd.lua
+
 # What is green has run, and the engine would let it.
 echo 'return function() return function() return false, "never" end end' >pol/no.lua
 green='{ name = "a", command = { "a" }, expect = false }' red='{ name = "b", command = { "b" }, expect = true }'

@@ -89,15 +89,20 @@ local function add_source(row, line, path, keys)
   local names = require("mooncage.cli.lines").path(row.key)
   local flags = sandbox.flags_of_keys(line.flags)
   local flag = flags[names[#names]] or flags[names[1]]
-  if names[1] == "network" and not flag and not (keys and keys:find(names)) then
-    flag = require("mooncage.cli.network").flag_of(names[2], line.flags)
+  if names[1] == "network" and names[2] and not flag then
+    local by_default
+    flag, row.added, by_default = require("mooncage.cli.network").origin(names[2], line.flags)
+    row.default = row.default or by_default
   end
   if names[1] == "environment" and names[2] then
     local taken
     flag, taken = sandbox.flag_of_variable(line.flags, names[2])
     if taken then row.value = "[from the environment]" end
   elseif names[1] == "backend" then
-    flag = flags.backend or flags.options or flags.binds
+    local over = flags.options or flags.binds
+    if flags.options and flags.binds then over = over .. ", " .. flags.binds end
+    flag = flags.backend or not line.flags.backend_before and over or nil
+    if flag ~= over then row.added = over end
   end
   if row.default then
     row.source = row.source or "default"
@@ -110,8 +115,9 @@ local function add_source(row, line, path, keys)
 end
 
 local function source_text(row)
-  if row.source ~= "file" then return row.source end
-  return row.line and ("%s:%d"):format(row.file, row.line) or row.file
+  local text = row.source
+  if text == "file" then text = row.line and ("%s:%d"):format(row.file, row.line) or row.file end
+  return row.added and ("%s, and %s"):format(text, row.added) or text
 end
 
 local function value_text(value)
@@ -149,7 +155,8 @@ local function show(line)
   local document = { file = path or core.null, config = {}, sources = {} }
   for _, row in ipairs(rows) do
     document.config[row.shown] = row.value
-    document.sources[row.shown] = { source = row.source, file = row.file, line = row.line }
+    document.sources[row.shown] = { source = row.source, added = row.added,
+      file = row.file, line = row.line }
   end
   return output.document(document) and exit.OK or exit.FAILED
 end

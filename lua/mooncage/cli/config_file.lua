@@ -98,7 +98,9 @@ local function thrown_error(path, line, thrown)
   if type(thrown) == "table" and type(thrown.message) == "string" then
     local message = thrown.message
     if message:sub(1, #path + 1) == path .. ":" then message = message:sub(#path + 3) end
-    return { code = thrown.code or "invalid", message = place .. message, fix = thrown.fix }
+    local code = thrown.code or "invalid"
+    if code == "not_found" then code = "invalid" end -- what the file names: the file is wrong
+    return { code = code, message = place .. message, fix = thrown.fix }
   end
   return {
     code = "invalid",

@@ -27,6 +27,7 @@ function network.add(config, flags)
     }
   end
   local given, rules = config.network, { default = "deny" }
+  flags.network_before = given
   flags.rules_before = {}
   if given == "open" then rules.default = "allow" end
   if type(given) == "table" then
@@ -40,11 +41,20 @@ function network.add(config, flags)
   return true
 end
 
----The flag by which a key of the network that is not in the file came to be.
----@return string? flag
-function network.flag_of(key, flags)
+---Where a key of the network came from that --allow and --deny have been put over: the flag alone,
+---the file (nothing) and what the flag has added to it, or what holds by default.
+---@return string? flag, string? added, boolean? default
+function network.origin(key, flags)
   local with = flags[key] and key or flags.allow and "allow" or flags.deny and "deny"
-  return with and "--" .. with
+  if not with or not flags.rules_before then return nil end
+  local before = flags.network_before
+  if before == nil then return "--" .. with end
+  if flags[key] then
+    if flags.rules_before[key] > 0 then return nil, "--" .. key end
+    return "--" .. key
+  end
+  local is_default = key == "default" and type(before) == "table" and before.default == nil
+  return nil, nil, is_default
 end
 
 ---An error about a rule that a flag gave, in words of that flag.

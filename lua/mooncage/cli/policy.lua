@@ -92,13 +92,24 @@ local function check_one(path, untrusted)
     return { policy = path, ok = false, error = core.error("invalid", complaint,
       "take it from the options, the context or the facts") }
   end
-  local made, why = pcall(loader.make, factory, path, {})
+  local made, decision = pcall(core.decide, path, factory, {})
+  local says = not made and as_error(decision).message or nil
+  if says and says:find("used more than", 1, true) or made and type(decision) ~= "function" then
+    return { policy = path, ok = false, error = core.error("invalid", says
+      or ("%s: gives %s, not a function"):format(path, type(decision)),
+      "the file must return function(options) that returns a function, at once") }
+  end
   -- Some policies cannot be without options: that is no fault of the file.
-  return { policy = path, ok = true, needs_options = not made or nil,
-    says = not made and as_error(why).message or nil }
+  return { policy = path, ok = true, needs_options = not made or nil, says = says }
 end
 
 local function check(line)
+  for _, word in ipairs(line.words) do
+    if word:match "%.test%.lua$" then
+      return nil, core.error("invalid", word .. ": holds the tests of a policy, and is none",
+        ("say mooncage policy test %s, or check the policy"):format(word))
+    end
+  end
   local reports, good = core.array {}, true
   for _, file in ipairs(files_of(line.words)) do
     local report = check_one(file.path, line.flags.untrusted)

@@ -129,6 +129,7 @@ local function set_backend(config, flags)
   end
   local only = #list == 1 and list[1]
   local given = config.backend or only
+  flags.backend_before = not flags.backend and given and true or nil
   local candidate = type(given) == "string" and { id = given } or shallow(given or { id = "jail" })
   candidate.options = add_options(shallow(candidate.options), flags)
   add_binds(candidate.options, flags)
