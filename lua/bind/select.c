@@ -226,6 +226,8 @@ static void read_all(lua_State *L, const char *what, int list, int count, rank_j
 static void read_requirements(lua_State *L, const char *what, int index, rank_job *job)
 {
   if (lua_isnoneornil(L, index)) return;
+  if (!lua_istable(L, index))
+    mcg_lua_misuse(L, "%s: requirements must be a table, not a %s", what, luaL_typename(L, index));
   mcg_lua_encode(L, index, "requirements");
   size_t len;
   const char *json = lua_tolstring(L, -1, &len);
@@ -297,9 +299,11 @@ int mcg_lua_rank(lua_State *L)
   lua_settop(L, 3);
   if (!lua_istable(L, 1))
     mcg_lua_misuse(L, "rank: candidates must be a list, not a %s", luaL_typename(L, 1));
+  int count = mcg_lua_list_length(L, 1);
+  if (count < 0)
+    mcg_lua_misuse(L, "rank: candidates must be a list: 1..n without holes or other keys");
   mcg_unpriced unpriced = unpriced_option(L, 3);
   rank_job *job = job_new(L);
-  int count = (int)lua_objlen(L, 1);
   read_requirements(L, "rank", 2, job);
   read_all(L, "rank", 1, count, job);
   rank(L, unpriced, job);

@@ -38,12 +38,16 @@ core.set_pump(function(process, source)
   end
 end)
 
+local function check_config(config, what, level)
+  if config == nil or type(config) == "table" then return end
+  error(("mooncage: %s: the config must be a table, not a %s"):format(what, type(config)),
+    level + 1)
+end
+
 ---The config with what defaults() and a backend shorthand add, and its functions apart.
 local function prepare(config, level)
+  check_config(config, "open", level + 1)
   if config == nil then config = {} end
-  if type(config) ~= "table" then
-    error(("mooncage: open: the config must be a table, not a %s"):format(type(config)), level + 1)
-  end
   local merged = {}
   for key, value in pairs(defaults) do merged[key] = value end
   if config.backend ~= nil or config.candidates ~= nil then
@@ -96,6 +100,10 @@ local STANDS_BY = {
 ---@param config mooncage.Config?
 ---@return mooncage.Session? session, mooncage.Error? err
 function mooncage.resume(state, config)
+  if type(state) ~= "string" then
+    error(("mooncage: resume: the state must be a string, not a %s"):format(type(state)), 2)
+  end
+  check_config(config, "resume", 2)
   local chosen = {}
   for _, key in ipairs(STANDS_BY) do chosen[key] = (config or defaults)[key] end
   local data, functions = decide.split(chosen, 2)
@@ -115,6 +123,7 @@ end
 ---@param config mooncage.Config?
 ---@return mooncage.Candidate? candidate, table explanation_or_err, mooncage.Explanation? why
 function mooncage.select(config)
+  check_config(config, "select", 2)
   local data, functions = prepare(config, 2)
   local told, err = core.select(data, functions)
   if not told then return explain(config, nil, err) end
@@ -188,12 +197,13 @@ function mooncage.with(config, fn)
   if type(fn) ~= "function" then
     error(("mooncage: with: the second argument must be a function, not a %s"):format(type(fn)), 2)
   end
+  check_config(config, "with", 2)
   local session, err = open_session(config, 3)
   if not session then return nil, err end
   return finish(session, pcall(fn, session))
 end
 
----A value that is handed on and never shown.
+---A value that is handed on and never shown: the text itself, no name of a variable.
 ---@param value string
 ---@return mooncage.Secret
 function mooncage.secret(value)

@@ -449,6 +449,8 @@ function mooncage.now() end
 ---@return any ...
 function mooncage.run(fn, ...) end
 
+---A value that is handed on and never shown. It is the text itself, not, as with `secret "NAME"` in a
+---configuration, the name of a variable: mooncage.secret(assert(os.getenv "NAME")).
 ---@param value string
 ---@return mooncage.Secret
 function mooncage.secret(value) end
@@ -458,7 +460,7 @@ function mooncage.secret(value) end
 function mooncage.secret_file(path) end
 
 ---Only in a configuration file: a secret from the environment. Throws when it is not set.
----@param name string of the variable
+---@param name string of the variable, not the value
 ---@return mooncage.Secret
 function secret(name) end
 

@@ -225,6 +225,39 @@ describe("an explanation", function()
   end)
 end)
 
+describe("what is no table, or no list", function()
+  local function refused(says, fn, ...)
+    local arguments = { ... }
+    local ok, err = pcall(function() fn(unpack(arguments)) end)
+    assert.is_false(ok)
+    assert.matches("^[^ ]*select_spec.lua:%d+: mooncage: ", err)
+    assert.matches("mooncage: " .. says, err, 1, true)
+  end
+
+  it("is told of the call that was made", function()
+    for _, wrong in ipairs { 1, "{}", true } do
+      local called = ", not a " .. type(wrong)
+      refused("rank: requirements must be a table" .. called, mooncage.rank, {}, wrong)
+      refused("rank: candidates must be a list" .. called, mooncage.rank, wrong)
+      refused("select: the config must be a table" .. called, mooncage.select, wrong)
+      refused("open: the config must be a table" .. called, mooncage.open, wrong)
+      refused("with: the config must be a table" .. called, mooncage.with, wrong, print)
+      refused("resume: the config must be a table" .. called, mooncage.resume, "", wrong)
+    end
+    refused("resume: the state must be a string, not a number", mooncage.resume, 1)
+    refused("rank: candidates must be a list: 1..n", mooncage.rank, { a = {} })
+    refused("rank: candidates must be a list: 1..n", mooncage.rank, { {}, x = {} })
+  end)
+
+  it("satisfies nothing", function()
+    local session, err = mooncage.open { selector = function(candidates)
+      return candidates[1]:satisfies(1)
+    end }
+    assert.is_nil(session)
+    assert.matches("satisfies: requirements must be a table, not a number", err.message, 1, true)
+  end)
+end)
+
 describe("failover", function()
   support.leaves_nothing()
 
