@@ -1,5 +1,8 @@
 # snapshot.sh: mooncage snapshot, and --snapshot of run, shell and create.
-# Sourced by run.
+# Sourced by run. In a directory of its own: what the other subjects have left has its names.
+
+mkdir snapshots
+cd snapshots || exit 1
 
 check "ls of an empty store" gives 0 '' 'mooncage snapshot ls -q'
 check "ls --json of one" json_is 0 "d == {'snapshots': []}" 'mooncage --json snapshot ls'
@@ -281,3 +284,4 @@ killed_writer() {
 }
 check "gc of what a killed save has left" killed_writer
 mooncage stop "$kept" >/dev/null
+cd ..
