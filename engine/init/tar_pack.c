@@ -241,15 +241,21 @@ static void pack_directory(packer *pack, const char *path, const struct stat *in
   free(slashed);
 }
 
-/* "./x/" is x; the pattern is ours, and is made so once. */
-static void clean_patterns(packer *pack)
+/* ".//x/./y/" is x/y, as paths of the tree are written; the pattern is ours. */
+static void clean_pattern(char *pattern)
 {
-  for (int i = 0; i < pack->exclude_count; i++) {
-    char **one = &pack->exclude[i];
-    while (strncmp(*one, "./", 2) == 0) *one += 2;
-    size_t len = strlen(*one);
-    while (len && (*one)[len - 1] == '/') (*one)[--len] = 0;
+  char *to = pattern;
+  for (const char *at = pattern; *at;) {
+    size_t len = strcspn(at, "/");
+    if (len && !(len == 1 && *at == '.')) {
+      if (to != pattern) *to++ = '/';
+      memmove(to, at, len);
+      to += len;
+    }
+    at += len;
+    at += *at == '/';
   }
+  *to = 0;
 }
 
 static bool excluded(const packer *pack, const char *path)
@@ -339,7 +345,7 @@ void builtin_pack(int argc, char **argv)
   pack.strict = strcmp(argv[0], "pack-strict") == 0;
   pack.exclude = argv + 2;
   pack.exclude_count = argc - 2;
-  clean_patterns(&pack);
+  for (int i = 2; i < argc; i++) clean_pattern(argv[i]);
   if (!pack.strict) builtin_lock(false); /* else half of what is being unpacked would be in it */
   int fd = paths_open(argv[1], O_RDONLY | O_DIRECTORY | O_NONBLOCK, 0);
   if (fd < 0 && errno == ENOTDIR) {

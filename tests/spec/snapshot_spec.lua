@@ -405,7 +405,7 @@ describe("the snapshots of", function()
         },
         environment = { TOKEN = mooncage.secret(secret) },
       }
-      local exclude = { ".env", "build", "**/*.o", "deep/*/x" }
+      local exclude = { ".env", "./build//", "**/*.o", "deep//./*/x" }
       assert(once({ id = "work", exclude = exclude }, function(session)
         session:exec [[mkdir -p .aws build/sub deep/1/x deep/1/y sub
           for f in .env sub/.env build/sub/f a.o sub/b.o deep/1/x/f; do echo 1 > $f; done]]
