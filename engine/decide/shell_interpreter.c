@@ -35,9 +35,13 @@ static const shell_row *runner_of(const char *module)
   return NULL;
 }
 
-/* Words after a module that runs the file it is given. */
-static int files_of_module(shell_look *look, const char *module)
+/* Words after a module that runs the file it is given; or that is a program, too. */
+static int words_of_module(shell_look *look, const char *module)
 {
+  if (is_one_of(module, (const char *const[]){"pip", NULL})) {
+    look->row = mcg__shell_row("pip", strlen("pip"));
+    return mcg__shell_tool(look);
+  }
   static const char *const files[] = {"doctest", "pickle", "pydoc", NULL};
   for (size_t i = look->at; is_one_of(module, files) && i < look->count; i++)
     if (look->words[i]->why ? !look->words[i]->plain_start
@@ -77,7 +81,7 @@ static int python_module(shell_look *look, const char *name)
     const shell_row *runner = runner_of(name);
     if (is_one_of(name, code))
       return mcg__shell_code(look, look->at - 1, "its module runs code that is not understood");
-    if (!runner) return files_of_module(look, name);
+    if (!runner) return words_of_module(look, name);
     int rc = past_runner(look, runner);
     if (rc <= 0) return rc;
     const mcg_shell_word *next = look->words[look->at++];

@@ -333,7 +333,8 @@ static int make_variable(shell_look *look, size_t word)
   while (end > name && strchr(" \t\n\v\f\r", end[-1])) end--;
   size_t len = (size_t)(end - name);
   runs = runs || in_list(name, len, "SHELL .SHELLFLAGS GNUMAKEFLAGS") || starts(name, "MAKE") ||
-         strpbrk(name, "$") || strpbrk(equals, ";&|`<>()\n") || memchr(name, ' ', len) ||
+         starts(name, "COMPILE.") || starts(name, "LINK.") || starts(name, "PREPROCESS.") ||
+         strpbrk(name, "$") || strpbrk(equals, ";&|`<>()#\n") || memchr(name, ' ', len) ||
          memchr(name, '\t', len);
   if (runs) return mcg__shell_unclear(look, word, "a variable of it may be run");
   if (!in_list(name, len, make_programs) || !equals[1 + strspn(equals + 1, " \t")]) return 0;

@@ -496,8 +496,7 @@ static int trap(shell_look *look)
   return mcg__shell_inner_text(look, look->at, text->text, text->len);
 }
 
-/* An ordinary program but for the options in its row, wherever they stand. */
-static int tool(shell_look *look)
+int mcg__shell_tool(shell_look *look)
 {
   shell_option option;
   while (look->at < look->count) {
@@ -569,7 +568,7 @@ static int look_at(shell_look *look)
   case SHELL_TEXT: return text_option(look);
   case SHELL_XARGS: return xargs(look);
   case SHELL_TRAP: return trap(look);
-  case SHELL_TOOL: return tool(look);
+  case SHELL_TOOL: return mcg__shell_tool(look);
   case SHELL_INTERPRETER: return mcg__shell_interpreter(look);
   case SHELL_SET: return set(look);
   case SHELL_NAMES: return names(look);

@@ -99,6 +99,8 @@ bool mcg__shell_is_input(const char *file);
 bool mcg__shell_reads_input(const mcg_shell_word *script);
 /* An option that the row says something of: takes what it runs. 1: done; 0: an ordinary one. */
 int mcg__shell_take_option(shell_look *look, const shell_option *option);
+/* An ordinary program but for the options in its row, wherever they stand. */
+int mcg__shell_tool(shell_look *look);
 /* Notes that the command sets a variable; the name is all before a '='. */
 int mcg__shell_sets(shell_look *look, const mcg_shell_word *word);
 

@@ -6,6 +6,8 @@
 
 #define RSCRIPT_OPTIONS "e,eval# E# c# g^ version. help. vanilla"
 #define ACK_OPTIONS "pager^"
+#define APT_OPTIONS                                                                                \
+  "o,option^ c,config-file^ t,target-release= a,host-architecture= P,build-profiles="
 #define AUTOSSH_OPTIONS "o= F^ I^ E^ B= b= c= D= e= i= J= L= l= m= O= p= Q= R= S^ W= w= P= X= s="
 #define SCP_OPTIONS "o= F^ S^ D@ B= b# c= i= J= l= P= R= s= X="
 #define AWK_OPTIONS                                                                                \
@@ -43,6 +45,7 @@
 #define LUA_OPTIONS "e# l^ i& v E W j^ b^ O?"
 #define MAPFILE_OPTIONS "C^ c= d= n= O= s= u="
 #define NC_OPTIONS "e,exec@ c,sh-exec! lua-exec^ p= s= w= i= X= x="
+#define PIP_OPTIONS "editor@ python^ log^ r= c= e= d= t= i= f= w= C= src= root= prefix="
 #define PYPY_OPTIONS "c# m. W= X= b B d E h. i& I O OO P q s S u v V. x help. version."
 
 static const shell_row rows[] = {
@@ -55,6 +58,10 @@ static const shell_row rows[] = {
     {"ag", SHELL_TOOL, ACK_OPTIONS, 0, 0},
     {"alias", SHELL_OPAQUE, "", 0, 0},
     {"aoss", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
+    {"apt", SHELL_TOOL, APT_OPTIONS, 0, 0},
+    {"apt-get", SHELL_TOOL, APT_OPTIONS, 0, 0},
+    {"aptitude", SHELL_TOOL, APT_OPTIONS, 0, 0},
+    {"ar", SHELL_TOOL, "plugin^", 0, 0},
     {"ash", SHELL_SHELL, "", 0, 0},
     {"at", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"autossh", SHELL_SSH, AUTOSSH_OPTIONS, 0, 0},
@@ -97,6 +104,7 @@ static const shell_row rows[] = {
     {"compgen", SHELL_TOOL, BIND_OPTIONS, 0, 0},
     {"complete", SHELL_TOOL, BIND_OPTIONS, 0, 0},
     {"coresched", SHELL_OPAQUE, "", 0, 0},
+    {"cpio", SHELL_TOOL, "rsh-command^ F= H= I= O= M= C= E= D= R=", 0, 0},
     {"cpp", SHELL_COMPILER, "", 0, 0},
     {"cpulimit", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
     {"crond", SHELL_OPAQUE, "", 0, 0},
@@ -121,9 +129,14 @@ static const shell_row rows[] = {
     {"debconf", SHELL_OPAQUE, "", 0, 0},
     {"declare", SHELL_SET, "", 0, SHELL_THROUGH},
     {"deno", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"diff3", SHELL_TOOL, "diff-program@ L= e", 0, 0},
     {"direnv", SHELL_OPAQUE, "", 0, 0},
     {"distcc", SHELL_OPAQUE, "", 0, 0},
     {"doas", SHELL_RUN, "n L. u= s& C^", 0, 0},
+    {"dpkg", SHELL_TOOL,
+     "pre-invoke! post-invoke! status-logger! root^ instdir^ admindir= path-exclude= path-include= "
+     "D=",
+     0, 0},
     {"dumb-init", SHELL_OPAQUE, "", 0, 0},
     {"eatmydata", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
     {"ed", SHELL_OPAQUE, "", 0, SHELL_CODE},
@@ -231,10 +244,13 @@ static const shell_row rows[] = {
     {"netcat", SHELL_TOOL, NC_OPTIONS, 0, 0},
     {"newgrp", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"nice", SHELL_RUN, "n,adjustment= 0 1 2 3 4 5 6 7 8 9 help. version.", 0, SHELL_THROUGH},
+    {"nm", SHELL_TOOL, "plugin^", 0, 0},
     {"nocache", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
     {"node", SHELL_INTERPRETER, BUN_OPTIONS, 0, 0},
     {"nodejs", SHELL_INTERPRETER, BUN_OPTIONS, 0, 0},
     {"nohup", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
+    {"npm", SHELL_TOOL,
+     "c,call! script-shell^ node-options^ init-module^ editor^ viewer^ shell^ git^ w= C=", 0, 0},
     {"npx", SHELL_OPAQUE, "", 0, 0},
     {"nsenter", SHELL_RUN,
      "t,target= m,mount? u,uts? i,ipc? n,net? p,pid? U,user? C,cgroup? T,time? "
@@ -243,6 +259,7 @@ static const shell_row rows[] = {
      0, SHELL_OR_SHELL},
     {"numactl", SHELL_RUN, BUILTIN_OPTIONS, 0, SHELL_THROUGH},
     {"nvim", SHELL_OPAQUE, "", 0, SHELL_CODE},
+    {"objdump", SHELL_TOOL, "plugin^", 0, 0},
     {"ocaml", SHELL_INTERPRETER, RSCRIPT_OPTIONS, 0, 0},
     {"octave", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"openvt", SHELL_OPAQUE, "", 0, 0},
@@ -256,8 +273,8 @@ static const shell_row rows[] = {
     {"perl", SHELL_INTERPRETER,
      "e# E# M^ m^ I= x? i? 0/ F? l/ d& D? C? a g n p s S t T u U v. w W X c f h. V?", 0, 0},
     {"php", SHELL_INTERPRETER, "r# R# B# E# F^ f= a& d^ z^ S= t= c^ n l w s m. i. v. h.", 0, 0},
-    {"pip", SHELL_TOOL, "", 0, 0},
-    {"pip3", SHELL_TOOL, "", 0, 0},
+    {"pip", SHELL_TOOL, PIP_OPTIONS, 0, 0},
+    {"pip3", SHELL_TOOL, PIP_OPTIONS, 0, 0},
     {"pipesz", SHELL_OPAQUE, "", 0, 0},
     {"pkexec", SHELL_RUN, "disable-internal-agent u,user=", 0, SHELL_OR_SHELL},
     {"popmaildir", SHELL_OPAQUE, "", 0, 0},
@@ -281,6 +298,7 @@ static const shell_row rows[] = {
     {"python", SHELL_INTERPRETER, PYPY_OPTIONS, 0, SHELL_LAST},
     {"python2", SHELL_INTERPRETER, PYPY_OPTIONS, 0, SHELL_LAST},
     {"python3", SHELL_INTERPRETER, PYPY_OPTIONS, 0, SHELL_LAST},
+    {"ranlib", SHELL_TOOL, "plugin^", 0, 0},
     {"rbash", SHELL_SHELL, "", 0, 0},
     {"read", SHELL_NAMES, "r s e p= d= n= N= t= u= i= a=", 0, 0},
     {"readarray", SHELL_TOOL, MAPFILE_OPTIONS, 0, 0},
@@ -314,6 +332,7 @@ static const shell_row rows[] = {
      "O,log-out= T,log-timing= t,timing? m,logging-format= o,output-limit= q,quiet "
      "h,help. V,version.",
      1, 0},
+    {"sdiff", SHELL_TOOL, "diff-program@ o,output^ w= I= F=", 0, 0},
     {"sed", SHELL_SED, GSED_OPTIONS, 0, 0},
     {"sensible-editor", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"sensible-pager", SHELL_TOOL, LESS_OPTIONS, 0, SHELL_PLUS},
@@ -339,7 +358,12 @@ static const shell_row rows[] = {
     {"split", SHELL_TOOL, "filter! n= l= b= C= a=", 0, 0},
     {"sqlite3", SHELL_OPAQUE, "", 0, SHELL_CODE},
     {"ssh", SHELL_SSH, AUTOSSH_OPTIONS, 0, 0},
+    {"ssh-add", SHELL_TOOL, "s^ S^ e= t= d D k K l L x X c v q T= h=", 0, 0},
     {"ssh-agent", SHELL_OPAQUE, "", 0, 0},
+    {"ssh-keygen", SHELL_TOOL,
+     "D^ w^ M= b= f= t= N= C= P= O= I= V= n= s= z= R= F= Z= a= E= m= Y= r= G= T= W= K= A= y e i l "
+     "p q v B c g h H k L o Q u U x X",
+     0, 0},
     {"start-stop-daemon", SHELL_OPAQUE, "", 0, 0},
     {"stdbuf", SHELL_RUN, "i,input= o,output= e,error= help. version.", 0, SHELL_THROUGH},
     {"strace", SHELL_RUN, LTRACE_OPTIONS, 0, SHELL_THROUGH},

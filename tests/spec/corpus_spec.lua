@@ -120,7 +120,9 @@ describe("a guarded shell text", function()
     "echo '!X' | ed -s",
     "ssh -o '\"ProxyCommand\" X' nowhere.invalid", "ssh -o '=ProxyCommand X' nowhere.invalid",
     "ssh -p 1 nowhere.invalid -oProxyCommand='X'", "sftp -D 'X' nowhere.invalid",
-    "prove -e 'X' /etc/hostname", "vim -c ':!X' -c q", "editor -c ':!X' -c q",
+    "prove -e 'X' /etc/hostname", "dpkg --pre-invoke='X' --configure -a",
+    "pip config edit --editor 'X'", "python3 -m pip config edit --editor='X'",
+    "vim -c ':!X' -c q", "editor -c ':!X' -c q",
   } do shell_case("CP-13", text) end
   -- Perl's options that take digits, and what follows a blank; Python's modules.
   for _, options in ipairs {
@@ -148,7 +150,7 @@ describe("a guarded shell text", function()
   local make = "printf 'all:\n\techo\n' > mk; printf '#!/bin/sh\nX\n' > e; chmod +x e; "
   for _, variable in ipairs {
     "SHELL=./e", "SHELL:=./e", "SHELL::=./e", "SHELL+=./e", "'SHELL =./e'",
-    "' SHELL=./e'", "'x:=$(shell X)'", "-- SHELL=./e",
+    "' SHELL=./e'", "-- SHELL=./e",
   } do shell_case("CP-13", make .. "make -f mk " .. variable) end
   shell_case("CP-13", make .. "v=./e; make -f mk SHELL=\"$v\"")
   shell_case("CP-13", make .. "v='. SHELL=./e -f mk'; make -C $v")
@@ -156,6 +158,8 @@ describe("a guarded shell text", function()
     shell_case("CP-13", "touch y.c; make y.o " .. variable)
     shell_case("CP-08", "touch y.c; " .. variable .. " make y.o")
   end
+  shell_case("CP-13", "touch y.c; make y.o 'COMPILE.c=X #'")
+  shell_case("CP-08", "touch y.c; env 'COMPILE.c=X #' make y.o")
   shell_case("CP-08", "echo 'x:=$(shell X)' > m; MAKEFILES=m make")
   shell_case("CP-08", make .. "GNUMAKEFLAGS='--eval=x!=./e' make -f mk")
   local program = "printf '#!/bin/sh\nX\n' > e; chmod +x e; touch y.c; "
@@ -169,10 +173,10 @@ describe("a guarded shell text", function()
     "v=If; tar c\"$v\" ./e f.tar y.c",
     "git init -q; v='. -c core.fsmonitor=./e status'; git -C $v",
     "git init -q; g='git -c user.name=a -c user.email=a commit -q --allow-empty -m a'; eval $g; "
-      .. "eval $g; git bisect start -q HEAD HEAD~1; v=un; git bisect r$v ./e",
+      .. "eval $g; git bisect start HEAD HEAD~1; v=un; git bisect r$v ./e",
   } do shell_case("CP-13", program .. text) end
   for _, text in ipairs {
-    "git archive -o " .. mark .. " HEAD", "git archive -vo" .. mark .. " HEAD",
+    "git archive -o " .. mark .. " HEAD", "git archive --output=" .. mark .. " HEAD",
     "git bundle create " .. mark .. " HEAD",
     "git checkout-index --prefix=" .. mark:sub(1, -3) .. " -a",
     "git read-tree --index-output=.git/m HEAD; mv .git/m " .. mark,
@@ -207,6 +211,18 @@ describe("a guarded shell text", function()
       assert.equal("command_denied", err.code)
     end
     session:close()
+  end)
+
+  it("rules with holes are refused, and said which", function()
+    for key, options in pairs {
+      ["deny%[1%].* '3'"] = { deny = { { "rm", nil, "*" } } },
+      ["deny.* '3'"] = { deny = { "a", nil, "b" } },
+      ["write.* '2'"] = { write = { nil, "a" } }, ["shell.* '2'"] = { shell = { nil, "a" } },
+      ["env.* 'A'"] = { env = { A = true } },
+      ["ask%[1%].* 'all'"] = { ask = { { "rm", all = "*" } } },
+    } do
+      assert.error_matches(function() mooncage.policy "command_guardrail" (options) end, key)
+    end
   end)
 
   it("CP-16: a NUL is refused before anybody is asked", function()
