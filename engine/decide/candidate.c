@@ -7,6 +7,19 @@
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
+const char *mcg_candidate_id(const json_t *candidate)
+{
+  const char *id = json_string_value(candidate);
+  if (!id) id = json_string_value(json_object_get(candidate, "id"));
+  return id ? id : "jail";
+}
+
+const char *mcg_candidate_name(const json_t *candidate)
+{
+  const char *name = json_string_value(json_object_get(candidate, "name"));
+  return name ? name : mcg_candidate_id(candidate);
+}
+
 static bool type_fits(const json_t *value, mcg_type type)
 {
   switch (type) {

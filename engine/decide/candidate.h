@@ -5,6 +5,9 @@
 
 #include "config/config.h"
 
+/* Of one as it is written, which may be wrong yet. Borrowed. */
+const char *mcg_candidate_id(const json_t *candidate);
+const char *mcg_candidate_name(const json_t *candidate);
 /* Reads {id, options, name, cost, tags, max_sessions, pool, within}, an id, or NULL (the jail) into
  * the config. `where` is the place it stands at. `within` is written by tenant_candidates.c. */
 int mcg_candidate_read(mcg_engine *engine, mcg_config *config, const json_t *candidate,

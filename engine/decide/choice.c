@@ -28,19 +28,6 @@ static const char *without_prefix(const char *message)
   return strncmp(message, prefix, sizeof prefix - 1) == 0 ? message + sizeof prefix - 1 : message;
 }
 
-static const char *id_of(const json_t *candidate)
-{
-  const char *id = json_string_value(candidate);
-  if (!id) id = json_string_value(json_object_get(candidate, "id"));
-  return id ? id : "jail";
-}
-
-static const char *name_of(const json_t *candidate)
-{
-  const char *name = json_string_value(json_object_get(candidate, "name"));
-  return name ? name : id_of(candidate);
-}
-
 /* One candidate. -1: the configuration is wrong; else it has its config, or why it has none. */
 static int read_one(mcg_choice *self, size_t i, json_t *candidate, mcg_error **err)
 {
@@ -48,8 +35,8 @@ static int read_one(mcg_choice *self, size_t i, json_t *candidate, mcg_error **e
   mcg_chance *chance = &self->chances[i];
   json_t *own = self->listed ? root_for(self->root, candidate) : json_incref(self->root);
   const json_t *given = self->listed ? candidate : json_object_get(self->root, "backend");
-  const mcg_backend *backend = mcg_engine_backend(self->engine, id_of(given));
-  chance->name = strdup(name_of(given));
+  const mcg_backend *backend = mcg_engine_backend(self->engine, mcg_candidate_id(given));
+  chance->name = strdup(mcg_candidate_name(given));
   chance->backend = backend ? backend->id : NULL; /* then it is refused */
   if (!own || !chance->name) {
     json_decref(own);

@@ -5,19 +5,6 @@
 #include "tenant_parts.h"
 #include <string.h>
 
-static const char *id_of(const json_t *candidate)
-{
-  const char *id = json_string_value(candidate);
-  if (!id) id = json_string_value(json_object_get(candidate, "id"));
-  return id ? id : "jail";
-}
-
-static const char *name_of(const json_t *candidate)
-{
-  const char *name = json_string_value(json_object_get(candidate, "name"));
-  return name ? name : id_of(candidate);
-}
-
 /* NULL: it has none. */
 static const json_t *options_of(const json_t *candidate)
 {
@@ -93,7 +80,7 @@ static int check_option(const mcg_backend *backend, const mcg_option *option, co
 
 static int isolation_of(mcg_engine *engine, const json_t *candidate)
 {
-  const mcg_backend *backend = mcg_engine_backend(engine, id_of(candidate));
+  const mcg_backend *backend = mcg_engine_backend(engine, mcg_candidate_id(candidate));
   if (!backend) return (int)MCG_ISOLATION_VM + 1; /* refused later */
   mcg_traits traits = {.isolation = backend->isolation};
   const json_t *given = options_of(candidate);
@@ -202,7 +189,7 @@ static int measure_all(const mcg_merge *m, const json_t *base, const mcg_config 
     const json_t *candidate = json_array_get(base, i);
     const mcg_where at = {.up = where->up, .index = i};
     mcg_error *why = NULL;
-    if (strcmp(id_of(candidate), own->backend->id) != 0) continue;
+    if (strcmp(mcg_candidate_id(candidate), own->backend->id) != 0) continue;
     met = true;
     if (measure(m, candidate, &at, own, given, where, out, &why) == 0) return 0;
     if (first)
@@ -223,7 +210,7 @@ static int add_own(const mcg_merge *m, const json_t *base, int weakest, const js
   auto_free char *path = mcg_where_text(where);
   if (isolation_of(m->engine, given) < weakest)
     return mcg_tenant_looser(path ? path : "candidates", err, "%s isolates less than %s",
-                             id_of(given), mcg_isolation_names[weakest]);
+                             mcg_candidate_id(given), mcg_isolation_names[weakest]);
   if (json_object_get(given, "within"))
     return mcg_check_fail(&within, err, "leave it out", "it is not a tenant's to say");
   mcg_config own;
@@ -244,8 +231,9 @@ static int choose_one(const mcg_merge *m, const json_t *base, int weakest, const
   size_t before = json_array_size(out), count = 0;
   for (size_t i = 0; i < json_array_size(base); i++) {
     json_t *candidate = json_array_get(base, i);
-    if (count < 64) names[count++] = name_of(candidate);
-    if (strcmp(name_of(candidate), name) == 0 || strcmp(id_of(candidate), name) == 0)
+    if (count < 64) names[count++] = mcg_candidate_name(candidate);
+    if (strcmp(mcg_candidate_name(candidate), name) == 0 ||
+        strcmp(mcg_candidate_id(candidate), name) == 0)
       json_array_append(out, candidate);
   }
   if (json_array_size(out) > before) return 0;
@@ -288,7 +276,9 @@ static const mcg_option *option_named(const mcg_backend *backend, const char *na
 static bool is_meant(const mcg_backend *backend, const json_t *candidate, const char *who,
                      const json_t *options)
 {
-  if (who) return strcmp(who, id_of(candidate)) == 0 || strcmp(who, name_of(candidate)) == 0;
+  if (who)
+    return strcmp(who, mcg_candidate_id(candidate)) == 0 ||
+           strcmp(who, mcg_candidate_name(candidate)) == 0;
   return option_named(backend, json_object_iter_key(json_object_iter((json_t *)options)));
 }
 
@@ -316,9 +306,9 @@ static int set_options(mcg_merge *m, const char *who, const json_t *options, con
   auto_json json_t *changed = json_array();
   for (size_t i = 0; i < json_array_size(list); i++) {
     const json_t *candidate = json_array_get(list, i);
-    const mcg_backend *backend = mcg_engine_backend(m->engine, id_of(candidate));
+    const mcg_backend *backend = mcg_engine_backend(m->engine, mcg_candidate_id(candidate));
     json_t *own = json_is_object(candidate) ? json_deep_copy(candidate)
-                                            : json_pack("{s:s}", "id", id_of(candidate));
+                                            : json_pack("{s:s}", "id", mcg_candidate_id(candidate));
     if (json_array_append_new(changed, own) < 0) return -1;
     if (!is_meant(backend, own, who, options)) continue;
     if (put_options(backend, own, options, where, err) < 0) return -1;
