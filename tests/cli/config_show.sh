@@ -73,7 +73,7 @@ mkdir -p elsewhere && cp mooncage.lua elsewhere/ && mooncage -q config trust moo
 check "nor is the same file elsewhere" gives 0 '' "cd elsewhere; mooncage run -- sh -c 'echo \$A'" 'is not used'
 mkdir -p linked && ln -s ../mooncage.lua linked/mooncage.lua
 check "nor is a link to it elsewhere" gives 0 '' "cd linked; mooncage run -- sh -c 'echo \$A'" 'is not used'
-check "which can be trusted by its own name" gives 0 local "cd linked; mooncage -q config trust mooncage.lua >out; mooncage run -- sh -c 'echo \$A'"
+check "which can be trusted by its own name" gives 0 local "cd linked; mooncage -q config trust mooncage.lua >said; mooncage run -- sh -c 'echo \$A'"
 rm -r linked
 
 # What a trusted configuration loads is trusted with it, as it stood.
@@ -96,8 +96,8 @@ check "nor a manifest" gives 125 '' 'mooncage run -- cat hello' 'm.lua is not lo
 check "and nothing of it was run" gives 1 '' 'test -e escaped'
 config m.lua 'return { files = { hello = "hi" } }'
 config mooncage.lua 'return { guardrail = mooncage.policy("./" .. ("p") .. ".lua", { untrusted = true }) {} }'
-check "one that it does not name" gives 125 '' 'mooncage -q config trust mooncage.lua >out; mv p.lua q.lua; cp q.lua p.lua; echo -- >>p.lua; mooncage run -- true' 'say mooncage config trust ./p.lua'
-check "is trusted by itself" gives 0 hi 'mooncage -q config trust ./p.lua >out; mooncage run -- echo hi'
+check "one that it does not name" gives 125 '' 'mooncage -q config trust mooncage.lua >said; mv p.lua q.lua; cp q.lua p.lua; echo -- >>p.lua; mooncage run -- true' 'say mooncage config trust ./p.lua'
+check "is trusted by itself" gives 0 hi 'mooncage -q config trust ./p.lua >said; mooncage run -- echo hi'
 check "the user's own configuration loads what it likes" gives 0 hi 'echo -- >>p.lua; mooncage --config mooncage.lua run -- echo hi'
 mv mooncage.kept mooncage.lua && rm p.lua q.lua m.lua
 chmod 666 "$XDG_STATE_HOME/mooncage/trusted"

@@ -84,11 +84,9 @@ cat >pol/good.test.lua <<'LUA'
 return { kind = "guardrail", { name = "anything", command = { "ls" }, expect = true } }
 LUA
 check "policy test of a stranger's" shows '1 passed, 0 failed' 'mooncage policy test --untrusted pol/good.lua'
-check "the built-in policies pass as strangers' what strangers may" gives 0 '*' \
-  "mooncage policy test --untrusted cheapest_first prefer_local failover"
-check "command_guardrail, too, but for options that no stranger can be given" json_is 1 \
-  'd["passed"] > 400 and all(c["ok"] or "its options must be plain data" in c["reason"] for c in d["policies"][0]["cases"])' \
-  "mooncage --json policy test --untrusted command_guardrail"
+check "the built-in policies pass as strangers'" json_is 0 \
+  'd["failed"] == 0 and d["passed"] > 700 and all(c["ok"] for p in d["policies"] for c in p["cases"])' \
+  "mooncage --json policy test --untrusted cheapest_first prefer_local failover command_guardrail"
 printf 'return function() return function() while true do end end end' >pol/good.lua
 check "a stranger's that loops fails its tests" gives 1 '*' \
   'mooncage policy test --untrusted pol/good.lua >said; s=$?; grep -q "100 ms" said && exit $s; exit 9'
