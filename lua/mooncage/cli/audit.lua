@@ -302,7 +302,9 @@ end
 local SUMMED = { "wall_clock_s", "exec_count", "exec_s", "cpu_s", "net_in_bytes", "net_out_bytes",
   "snapshot_bytes", "estimated_usd", "reported_usd" }
 
-local function new_sums() return { events = 0, sessions = 0, denied = 0, failed = 0, open = 0 } end
+local function new_sums()
+  return { events = 0, sessions = 0, denied = 0, failed = 0, open = 0, unknown = 0 }
+end
 
 local function add_usage(sums, usage)
   for _, key in ipairs(SUMMED) do
@@ -327,12 +329,14 @@ local function count(all, event, started)
   end
   local code = event.error and event.error.code
   local denied = code == "command_denied" or code == "tool_not_allowed"
+  local unknown = event.phase == "finish" and event.detail and event.detail.outcome == "unknown"
   for _, sums in ipairs(each) do
     sums.events = sums.events + 1
     if event.op == "open" and event.phase == "start" then sums.sessions = sums.sessions + 1 end
     if denied then sums.denied = sums.denied + 1 end
     if code and not denied then sums.failed = sums.failed + 1 end
     if event.op == "close" and event.usage then add_usage(sums, event.usage) end
+    if unknown then sums.unknown = sums.unknown + 1 end
     if event.phase == "start" then sums.open = sums.open + 1 end
     if event.phase == "finish" and started[id] then sums.open = sums.open - 1 end
   end
@@ -363,6 +367,9 @@ local function print_stats(all)
   print_sums("all", all.total)
   if all.total.open > 0 then
     output.say("%d begun and not ended: still running, or their engine died\n", all.total.open)
+  end
+  if all.total.unknown > 0 then
+    output.say("%d ended with their engine, and nobody saw how\n", all.total.unknown)
   end
 end
 
