@@ -273,7 +273,7 @@ describe("the snapshots of", function()
         assert(session:restore "one")
         local _, err = store:show "one"
         assert.equal("protocol", err.code)
-        local another = mooncage.store.file { dir = directory .. "/store", hmac_key = "another" }
+        local another = mooncage.store.file { dir = directory .. "/store", hmac_key = "k-another" }
         for _, each in ipairs { store, another } do -- who has it could no longer restore it
           _, err = each:save { id = "one", data = "from elsewhere" }
           assert.equal("unauthorized", err.code)
