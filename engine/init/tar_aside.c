@@ -24,9 +24,13 @@ static bool move(int from, int to, const char *name)
 {
   mode_t was;
   if (try_move(from, to, name)) return true;
-  if ((errno != EACCES && errno != EPERM) || !builtin_let_in(from, name, &was)) return false;
-  bool moved = try_move(from, to, name);
   int number = errno;
+  if ((number != EACCES && number != EPERM) || !builtin_let_in(from, name, &was)) {
+    errno = number;
+    return false;
+  }
+  bool moved = try_move(from, to, name);
+  number = errno;
   builtin_set_mode(moved ? to : from, name, was);
   errno = number;
   return moved;

@@ -27,6 +27,7 @@ typedef struct own {
 static const own none = {.fd = -1};
 static int above = -1;
 static own stage, aside;
+static bool coming; /* all that was there is aside: what is there now is new */
 static mounted kept;
 
 static bool begins(const char *name, const char *with)
@@ -76,13 +77,14 @@ static void open_fresh(own *self, const char *prefix)
 static void sweep_one(int target, const char *name)
 {
   mounted there = {0};
+  bool brought = true;
   int fd = tar_stage_open(target, name);
   if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
     if (begins(name, ASIDE)) {
       mounted_read(target, &there);
-      tar_aside_shift(fd, target, &there);
+      brought = tar_aside_shift(fd, target, &there);
     }
-    tree_discard(target, name);
+    if (brought) tree_discard(target, name);
   }
   if (fd >= 0) close(fd);
 }
@@ -103,10 +105,9 @@ static void sweep(int target)
 
 static void undo(void)
 {
-  if (aside.fd >= 0) {
-    tar_aside_shift(above, stage.fd, &kept);
-    tar_aside_shift(aside.fd, above, &kept);
-    tree_discard(above, aside.name);
+  if (aside.fd >= 0) { /* what cannot come back now stays there: the next unpacking tries again */
+    bool cleared = !coming || tar_aside_shift(above, stage.fd, &kept);
+    if (tar_aside_shift(aside.fd, above, &kept) && cleared) tree_discard(above, aside.name);
     close(aside.fd);
   }
   if (*stage.name) tree_discard(above, stage.name);
@@ -118,6 +119,7 @@ int tar_stage_begin(int target)
   sweep(target);
   above = target;
   stage = aside = none;
+  coming = false;
   builtin_on_failure(undo); /* before there is anything: it may be told to end at any time */
   open_fresh(&stage, UNPACK);
   builtin_give(target, stage.fd);
@@ -143,6 +145,7 @@ static void replace(void)
   open_fresh(&aside, ASIDE);
   if (!tar_aside_shift(above, aside.fd, &kept))
     builtin_fail(errno, "cannot put aside what is there: %s; nothing was changed", strerror(errno));
+  coming = true;
   tar_move(stage.fd, above);
   put_away();
 }

@@ -62,6 +62,25 @@ describe("a snapshot", function()
     end
   end)
 
+  it("leaves all where something cannot be moved", function()
+    save "echo new > new"
+    local session = assert(mooncage.open { backend = mooncage.subprocess(),
+      snapshot_store = store })
+    if not session:exec("for n in $(seq 40); do echo $n > f$n; done; chattr +i f20").ok then
+      session:close()
+      return pending "needs the right to make a file immutable"
+    end
+    local before = listed(session)
+    local ok, err = session:restore "new"
+    local after = listed(session)
+    session:exec "chattr -i f20"
+    session:close()
+    assert.is_nil(ok)
+    assert.equal("unauthorized", err.code)
+    assert.matches("nothing was changed", err.message, 1, true)
+    assert.equal(before, after)
+  end)
+
   it("that a mount lies in comes beside it", function()
     save "mkdir -p a/b a/c; echo new > a/c/f; chmod 711 a/b"
     local session = open { binds = { directory .. "/host:/workspace/a/b/m:rw" } }
